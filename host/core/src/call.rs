@@ -1,0 +1,57 @@
+//! One `tools/call`, read and attributed, as it is put before the chain.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::identity::{Caller, SessionId};
+use crate::permit::Binding;
+
+/// One `tools/call` to decide. Cheap to clone: its arguments are shared.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The frame that a permit will be bound to.
+    pub binding: Binding,
+    /// The session that asks.
+    pub session: SessionId,
+    /// The request id's raw JSON text, as it arrived.
+    pub request_id: String,
+    /// Who asks which server.
+    pub caller: Arc<Caller>,
+    /// The tool's name, decoded, byte for byte.
+    pub tool: String,
+    /// What the server said of the tool when it last listed it in this session; `None` when it never did.
+    pub listed: Option<Arc<Listed>>,
+    /// `params.arguments` as the exact JSON text that will be forwarded; `{}` when the call has none.
+    pub arguments: Arc<str>,
+    /// SHA-256 of the arguments' canonical form ([`crate::canonical`]).
+    pub arguments_digest: Digest,
+}
+
+/// What a server said of a tool: claims of an untrusted party.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Listed {
+    /// MCP `ToolAnnotations`; `None` when the definition has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Annotations>,
+    /// SHA-256 of the definition's exact bytes.
+    pub definition: Digest,
+}
+
+/// MCP `ToolAnnotations`; `None` where the server said nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Annotations {
+    /// `readOnlyHint`
+    #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// `destructiveHint`
+    #[serde(default, rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// `idempotentHint`
+    #[serde(default, rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// `openWorldHint`
+    #[serde(default, rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+}
