@@ -1,0 +1,316 @@
+//! The values. A connection serves one purpose, committed to by its [`Hello`].
+
+use serde::{Deserialize, Serialize};
+
+use callgate_core::call::Listed;
+use callgate_core::code::Code;
+use callgate_core::digest::Digest;
+use callgate_core::entry::{Outcome, Side};
+use callgate_core::identity::{AgentName, ServerName, SessionId};
+use callgate_core::permit::Permit;
+use callgate_core::refusal::Reason;
+use callgate_core::rule::{RuleEntry, RuleKey};
+
+use crate::frame::{Malformed, Message};
+
+/// The first message of every connection.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// The caller's build.
+    pub build: String,
+    /// What the connection is for.
+    pub purpose: Purpose,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// One stdio session.
+    Relay,
+    /// Commands of a person.
+    Command,
+}
+
+/// The daemon's answers to a [`Hello`]: any number of `Starting`, then one of the others.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Greeting {
+    /// The daemon compiles its plugins; wait.
+    Starting,
+    /// The connection is served.
+    Welcome {
+        /// A number drawn for this connection; permits are bound to it.
+        connection: u64,
+    },
+    /// The ends are of different builds.
+    OtherBuild {
+        /// The daemon's build.
+        build: String,
+    },
+    /// There is no room for another connection, or the daemon cannot serve.
+    Unavailable {
+        /// Why.
+        message: String,
+    },
+}
+
+/// What a relay says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromRelay {
+    /// Begins or resumes the session.
+    Open(Open),
+    /// Asks for a decision.
+    Decide(Decide),
+    /// Tells what a forwarded call came to.
+    Outcome(CallOutcome),
+    /// Tells of an odd frame.
+    Anomaly(Anomaly),
+    /// Ends the session.
+    Close(Close),
+}
+
+/// Begins or resumes a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Open {
+    /// The session.
+    pub session: SessionId,
+    /// The server it is for.
+    pub server: ServerName,
+    /// The server's command.
+    pub command: Vec<String>,
+    /// What the relay was told of the agent.
+    pub claim: Option<AgentName>,
+    /// Whether the session was open with an earlier daemon or connection.
+    pub resumed: bool,
+}
+
+/// Asks for a decision on one `tools/call`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Decide {
+    /// The call's number on this connection, from 1, without a gap.
+    pub sequence: u64,
+    /// The frame's digest.
+    pub frame: Digest,
+    /// The id's raw JSON text.
+    pub request_id: String,
+    /// The tool.
+    pub tool: String,
+    /// The client's own name.
+    pub client: String,
+    /// The MCP revision the call speaks, when known.
+    pub protocol_version: Option<String>,
+    /// What the server said of the tool.
+    pub listed: Option<Listed>,
+    /// `params.arguments` as it stands in the frame, `{}` when absent. Travels raw, beside the head.
+    #[serde(skip)]
+    pub arguments: String,
+}
+
+/// Tells what a forwarded call came to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CallOutcome {
+    /// The entry that allowed it.
+    pub decision: u64,
+    /// What came back.
+    pub outcome: Outcome,
+}
+
+/// Tells of an odd frame.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Anomaly {
+    /// Who sent it.
+    pub from: Side,
+    /// What is odd.
+    pub code: Code,
+    /// The same as a sentence.
+    pub detail: String,
+    /// The frame's digest.
+    pub frame: Option<Digest>,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Ends a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Close {
+    /// How it ended, a word.
+    pub how: String,
+    /// Events that could not be told.
+    pub lost_events: u64,
+}
+
+/// What the daemon says to a relay. Decisions come in any order.
+#[derive(PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToRelay {
+    /// The session is open.
+    Opened,
+    /// The session cannot be opened; every call is refused for this reason.
+    NotOpened(Reason),
+    /// The frame may be forwarded.
+    Permitted(Permit),
+    /// The call is refused.
+    Refused(Refused),
+}
+
+/// A refused call.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// Which call.
+    pub sequence: u64,
+    /// Why.
+    pub reason: Reason,
+    /// The journal entry that says so.
+    pub entry: Option<u64>,
+}
+
+/// What a command asks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// Adds a rule.
+    AddRule(RuleEntry),
+    /// Removes a rule.
+    RemoveRule(RuleKey),
+    /// What would be decided.
+    Explain(Explain),
+    /// How the daemon is.
+    Status,
+    /// Ends the daemon in good order.
+    Stop,
+}
+
+/// A call that nobody makes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Explain {
+    /// The tool.
+    pub tool: String,
+    /// The agent.
+    pub agent: Option<AgentName>,
+    /// The server; without one, a server that no rule names.
+    pub server: Option<ServerName>,
+    /// The arguments as JSON text.
+    pub arguments: String,
+}
+
+/// What a command is answered.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommandReply {
+    /// Done; the entry that says so.
+    Changed {
+        /// The journal entry.
+        entry: u64,
+        /// The rule that was added or removed.
+        rule: RuleEntry,
+        /// What a person should look at, although the rules load.
+        warnings: Vec<String>,
+    },
+    /// The explanation.
+    Explained(Explained),
+    /// The status.
+    Status(Status),
+    /// The daemon stops after this.
+    Stopping,
+    /// It was not done.
+    Failed {
+        /// What failed, as a sentence.
+        message: String,
+        /// The next step.
+        hint: Option<String>,
+        /// Whose fault it is.
+        fault: Fault,
+    },
+}
+
+/// Whose fault a failed command is; decides the exit code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// What was asked cannot be done.
+    Request,
+    /// The environment: disk, database.
+    Environment,
+}
+
+/// An explanation: the daemon's own decision on a call that nobody makes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Explained {
+    /// What the chain says.
+    pub verdict: callgate_core::settle::Word,
+    /// Why it would be refused; `None` when it would be forwarded.
+    pub refusal: Option<Reason>,
+    /// The plugin that spoke.
+    pub plugin: Option<String>,
+    /// Its rule.
+    pub rule: Option<callgate_core::verdict::Rule>,
+    /// The notes of the plugins.
+    pub notes: Vec<String>,
+    /// What each plugin of the chain said, in order.
+    pub opinions: Vec<PluginOpinion>,
+    /// The chain's generation.
+    pub generation: u64,
+}
+
+/// What one plugin said.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PluginOpinion {
+    /// The instance.
+    pub plugin: String,
+    /// deny, ask, allow, abstain, or the code of a failure.
+    pub verdict: String,
+    /// Its rule as text.
+    pub rule: Option<String>,
+}
+
+/// How the daemon is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its build.
+    pub build: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Milliseconds since it began to serve.
+    pub uptime_ms: u64,
+    /// Sessions open now.
+    pub sessions: u64,
+    /// The chain's generation.
+    pub generation: u64,
+    /// The number of the newest entry.
+    pub entries: u64,
+    /// The chain's head, hex.
+    pub head: String,
+    /// What is wrong, if anything: plugins that are not ready, a journal that refuses.
+    pub problems: Vec<String>,
+}
+
+impl Message for Hello {}
+impl Message for Greeting {}
+impl Message for ToRelay {}
+impl Message for Command {}
+impl Message for CommandReply {}
+
+impl Message for FromRelay {
+    fn tail(&self) -> &[u8] {
+        match self {
+            Self::Decide(decide) => decide.arguments.as_bytes(),
+            Self::Open(_) | Self::Outcome(_) | Self::Anomaly(_) | Self::Close(_) => &[],
+        }
+    }
+
+    fn attach(self, tail: &[u8]) -> Result<Self, Malformed> {
+        match self {
+            Self::Decide(mut decide) => {
+                let arguments = std::str::from_utf8(tail).map_err(|_| Malformed::Tail("arguments are UTF-8"))?;
+                arguments.clone_into(&mut decide.arguments);
+                Ok(Self::Decide(decide))
+            }
+            other @ (Self::Open(_) | Self::Outcome(_) | Self::Anomaly(_) | Self::Close(_)) if tail.is_empty() => {
+                Ok(other)
+            }
+            Self::Open(_) | Self::Outcome(_) | Self::Anomaly(_) | Self::Close(_) => Err(Malformed::Tail("it has none")),
+        }
+    }
+}
