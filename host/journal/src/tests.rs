@@ -1,0 +1,14 @@
+//! What the journal promises, tried from outside and, where a disk has to fail, from inside.
+
+mod faults;
+mod format;
+mod group_commit;
+mod install;
+mod measure;
+mod notes;
+mod place;
+mod reading;
+mod rules;
+mod sessions;
+mod support;
+mod verifying;
