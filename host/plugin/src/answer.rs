@@ -1,0 +1,205 @@
+//! From what a plugin returned to an answer that core takes: every bound that `wit/` states is checked here.
+
+use callgate_core::escape::visible_up_to;
+use callgate_core::verdict::{Answer, Denial, Failure, Question, Retry, Rule, Verdict};
+
+use crate::bindings::callgate::policy::types;
+
+/// Bounds of `wit/`, bytes of UTF-8 where they are of texts.
+const CODE_BYTES_MAX: usize = 64;
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1024;
+pub(crate) const PATH_BYTES_MAX: usize = 512;
+const POLICY_BYTES_MAX: usize = 128;
+const RULE_BYTES_MAX: usize = 512;
+const NOTES_MAX: usize = 64;
+const NOTE_BYTES_MAX: usize = 512;
+
+/// How much of an offending text a failure shows.
+const QUOTE_CHARS_MAX: usize = 80;
+
+/// A bound that was broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Broken(pub(crate) String);
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        Self::BadAnswer(broken.0)
+    }
+}
+
+/// Checks a decision and makes it core's.
+pub(crate) fn answer(decision: types::Decision) -> Result<Answer, Broken> {
+    let types::Decision { verdict, rule, notes, charges } = decision;
+    if !charges.is_empty() {
+        // A charge that is not kept would be a budget that does not bind.
+        return Err(Broken("it asks for charges, which this build does not keep".to_owned()));
+    }
+    if notes.len() > NOTES_MAX {
+        return Err(Broken(format!("it has {} notes, more than {NOTES_MAX}", notes.len())));
+    }
+    notes.iter().try_for_each(|note| bounded("a note", note, NOTE_BYTES_MAX))?;
+    Ok(Answer { verdict: checked_verdict(verdict)?, rule: rule.map(checked_rule).transpose()?, notes })
+}
+
+fn checked_verdict(verdict: types::Verdict) -> Result<Verdict, Broken> {
+    Ok(match verdict {
+        types::Verdict::Deny(types::Denial { code, message, retry }) => {
+            is_code(&code)?;
+            bounded("the message", &message, MESSAGE_BYTES_MAX)?;
+            let retry = match retry {
+                types::Retry::Never => Retry::Never,
+                types::Retry::Changed => Retry::Changed,
+                types::Retry::Later => Retry::Later,
+            };
+            Verdict::Deny(Denial { code, message, retry })
+        }
+        types::Verdict::Ask(types::Question { code, message, presence }) => {
+            is_code(&code)?;
+            bounded("the message", &message, MESSAGE_BYTES_MAX)?;
+            Verdict::Ask(Question { code, message, presence })
+        }
+        types::Verdict::Allow => Verdict::Allow,
+        types::Verdict::Abstain => Verdict::Abstain,
+    })
+}
+
+fn checked_rule(rule: types::Rule) -> Result<Rule, Broken> {
+    let types::Rule { path, policy, text } = rule;
+    is_pointer(&path)?;
+    if let Some(policy) = &policy {
+        bounded("the rule's policy", policy, POLICY_BYTES_MAX)?;
+    }
+    bounded("the rule's text", &text, RULE_BYTES_MAX)?;
+    Ok(Rule { path, policy, text })
+}
+
+/// Kebab-case: runs of `a-z` and `0-9` with one `-` between them.
+fn is_code(code: &str) -> Result<(), Broken> {
+    let is_run =
+        |run: &str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if code.len() <= CODE_BYTES_MAX && code.split('-').all(is_run) {
+        return Ok(());
+    }
+    let quote = visible_up_to(code, QUOTE_CHARS_MAX);
+    Err(Broken(format!("the code `{quote}` is not kebab-case of at most {CODE_BYTES_MAX} bytes")))
+}
+
+/// RFC 6901, section 3: empty, or references that start with `/`, in which `~` stands only before `0` or `1`.
+pub(crate) fn is_pointer(path: &str) -> Result<(), Broken> {
+    bounded("the path", path, PATH_BYTES_MAX)?;
+    let escapes_are_whole = path.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if (path.is_empty() || path.starts_with('/')) && escapes_are_whole {
+        return Ok(());
+    }
+    Err(Broken(format!("the path `{}` is not a JSON pointer", visible_up_to(path, QUOTE_CHARS_MAX))))
+}
+
+pub(crate) fn bounded(what: &str, text: &str, bytes_max: usize) -> Result<(), Broken> {
+    if text.len() <= bytes_max {
+        return Ok(());
+    }
+    Err(Broken(format!("{what} takes {} bytes, more than {bytes_max}", text.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow() -> types::Decision {
+        types::Decision { verdict: types::Verdict::Allow, rule: None, notes: Vec::new(), charges: Vec::new() }
+    }
+
+    fn deny(code: &str, message: &str) -> types::Decision {
+        let denial = types::Denial { code: code.to_owned(), message: message.to_owned(), retry: types::Retry::Changed };
+        types::Decision { verdict: types::Verdict::Deny(denial), ..allow() }
+    }
+
+    fn ask(code: &str, message: &str) -> types::Decision {
+        let question = types::Question { code: code.to_owned(), message: message.to_owned(), presence: true };
+        types::Decision { verdict: types::Verdict::Ask(question), ..allow() }
+    }
+
+    fn with_rule(path: &str, policy: Option<&str>, text: &str) -> types::Decision {
+        let rule = types::Rule { path: path.to_owned(), policy: policy.map(str::to_owned), text: text.to_owned() };
+        types::Decision { rule: Some(rule), ..allow() }
+    }
+
+    fn with_notes(notes: Vec<String>) -> types::Decision {
+        types::Decision { notes, ..allow() }
+    }
+
+    #[test]
+    fn an_answer_at_every_bound_is_taken_whole() {
+        let decision = types::Decision {
+            notes: vec!["n".repeat(512); 64],
+            ..with_rule(&format!("/{}", "p".repeat(511)), Some(&"q".repeat(128)), &"t".repeat(512))
+        };
+        let expected = Answer {
+            verdict: Verdict::Allow,
+            rule: Some(Rule {
+                path: format!("/{}", "p".repeat(511)),
+                policy: Some("q".repeat(128)),
+                text: "t".repeat(512),
+            }),
+            notes: vec!["n".repeat(512); 64],
+        };
+        assert_eq!(answer(decision), Ok(expected));
+
+        for code in ["a", "deny", "too-many-calls-2", &"c".repeat(64)] {
+            let denial = Denial {
+                code: code.to_owned(),
+                message: "m".repeat(1024),
+                retry: callgate_core::verdict::Retry::Changed,
+            };
+            assert_eq!(answer(deny(code, &"m".repeat(1024))).map(|answer| answer.verdict), Ok(Verdict::Deny(denial)));
+        }
+        for path in ["", "/", "/rules/5", "/a~0b~1c"] {
+            assert!(answer(with_rule(path, None, "")).is_ok(), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn every_broken_bound_is_named() {
+        let long_code = "c".repeat(65);
+        let cases = [
+            (deny("", "m"), "the code `` is not kebab-case of at most 64 bytes"),
+            (deny("Bad Code", "m"), "the code `Bad Code` is not kebab-case of at most 64 bytes"),
+            (deny("a--b", "m"), "the code `a--b` is not kebab-case of at most 64 bytes"),
+            (deny("-a", "m"), "the code `-a` is not kebab-case of at most 64 bytes"),
+            (deny("a\u{1b}[2J", "m"), "the code `a\\u{1b}[2J` is not kebab-case of at most 64 bytes"),
+            (ask("ünder", "m"), "the code `ünder` is not kebab-case of at most 64 bytes"),
+            (deny(&long_code, "m"), &format!("the code `{long_code}` is not kebab-case of at most 64 bytes")),
+            (deny("a", &"m".repeat(1025)), "the message takes 1025 bytes, more than 1024"),
+            (ask("a", &"m".repeat(1025)), "the message takes 1025 bytes, more than 1024"),
+            (with_rule("rules/5", None, ""), "the path `rules/5` is not a JSON pointer"),
+            (with_rule("/a~2", None, ""), "the path `/a~2` is not a JSON pointer"),
+            (with_rule("/a~", None, ""), "the path `/a~` is not a JSON pointer"),
+            (with_rule(&"/".repeat(513), None, ""), "the path takes 513 bytes, more than 512"),
+            (with_rule("", Some(&"p".repeat(129)), ""), "the rule's policy takes 129 bytes, more than 128"),
+            (with_rule("", None, &"t".repeat(513)), "the rule's text takes 513 bytes, more than 512"),
+            (with_notes(vec![String::new(); 65]), "it has 65 notes, more than 64"),
+            (with_notes(vec!["n".repeat(513)]), "a note takes 513 bytes, more than 512"),
+        ];
+        for (decision, broken) in cases {
+            assert_eq!(answer(decision), Err(Broken(broken.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_charge_is_never_ignored() {
+        let rule = types::Rule { path: String::new(), policy: None, text: String::new() };
+        let charge = types::Charge {
+            key: "k".to_owned(),
+            subject: types::Subject::Session,
+            window: types::Window::Lifetime,
+            occasion: types::Occasion::Forwarded,
+            amount: 1.0,
+            limit: 2.0,
+            rule,
+            code: "over".to_owned(),
+            message: String::new(),
+        };
+        let broken = "it asks for charges, which this build does not keep".to_owned();
+        assert_eq!(answer(types::Decision { charges: vec![charge], ..allow() }), Err(Broken(broken)));
+    }
+}

@@ -1,0 +1,114 @@
+//! The chain: every plugin that a call is put before, in order, and what counts when none has anything to say.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use callgate_core::call::Call;
+use callgate_core::evaluate::{ChainDefault, Member, Opinions};
+use callgate_core::port::Evaluator;
+use callgate_core::verdict::{Failure, Opinion};
+
+use crate::configured::Configured;
+
+/// One place in the chain.
+#[derive(Clone, Debug)]
+pub struct Link {
+    member: Member,
+    may_grant: bool,
+    plugin: Result<Configured, String>,
+}
+
+impl Link {
+    /// A plugin that is ready. Its `allow` counts only if it `may_grant`.
+    pub fn ready(plugin: Configured, may_grant: bool) -> Self {
+        Self { member: plugin.member().clone(), may_grant, plugin: Ok(plugin) }
+    }
+
+    /// A plugin that belongs in the chain and could not be loaded or configured, and why: it denies every call.
+    pub fn broken(member: Member, why: impl Into<String>) -> Self {
+        Self { member, may_grant: false, plugin: Err(why.into()) }
+    }
+}
+
+/// The chain as it is at one moment. Does not change; another one takes its place.
+#[derive(Debug)]
+pub struct Chain {
+    generation: u64,
+    default: ChainDefault,
+    members: Arc<[Member]>,
+    links: Vec<Link>,
+}
+
+impl Chain {
+    /// A chain. `generation` has to be another one than any chain had that it takes the place of.
+    pub fn new(generation: u64, default: ChainDefault, links: Vec<Link>) -> Self {
+        let members = links.iter().map(|link| link.member.clone()).collect();
+        Self { generation, default, members, links }
+    }
+
+    /// Which one it is.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Who is in it, in order.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Every link, in order.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+}
+
+impl Evaluator for Chain {
+    fn opinions(&self, call: &Call) -> Opinions {
+        let opinion = |(position, link): (usize, &Link)| Opinion {
+            position,
+            plugin: link.member.plugin.clone(),
+            may_grant: link.may_grant,
+            outcome: match &link.plugin {
+                Ok(plugin) => plugin.decide(call),
+                Err(why) => Err(Failure::NotReady(why.clone())),
+            },
+        };
+        Opinions {
+            generation: self.generation,
+            members: Arc::clone(&self.members),
+            default: self.default,
+            opinions: self.links.iter().enumerate().map(opinion).collect(),
+        }
+    }
+}
+
+/// Holds the chain that is in force. A call sees one chain from its first plugin to its last.
+#[derive(Debug)]
+pub struct Switch(RwLock<Arc<Chain>>);
+
+impl Switch {
+    /// Starts with a chain.
+    pub fn new(chain: Chain) -> Self {
+        Self(RwLock::new(Arc::new(chain)))
+    }
+
+    /// Puts another chain in force, for every call that is evaluated from now on.
+    pub fn set(&self, chain: Chain) {
+        let old = {
+            let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, Arc::new(chain))
+        };
+        // Its instances are torn down here, where nobody waits for the lock.
+        drop(old);
+    }
+
+    /// The chain in force.
+    pub fn chain(&self) -> Arc<Chain> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Evaluator for Switch {
+    fn opinions(&self, call: &Call) -> Opinions {
+        self.chain().opinions(call)
+    }
+}

@@ -1,0 +1,84 @@
+//! A plugin with settings: what the chain asks.
+
+use std::sync::Arc;
+
+use callgate_core::call::Call;
+use callgate_core::digest::Digest;
+use callgate_core::evaluate::Member;
+use callgate_core::verdict::{Answer, Failure};
+
+use crate::instance::Unconfigured;
+use crate::load::Plugin;
+use crate::pool::{Life, Pool};
+use crate::settings::{Refused, SettingsWarning};
+
+/// Why settings are not in force. Those that were before still are.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigureError {
+    /// The plugin refuses them.
+    #[error("{0}")]
+    Refused(Refused),
+    /// The plugin failed on them.
+    #[error("{0}")]
+    Failed(Failure),
+    /// They are larger than a plugin is given.
+    #[error("the settings take {bytes} bytes, more than the {bytes_max} that a plugin is given")]
+    TooLarge {
+        /// What they take.
+        bytes: usize,
+        /// The limit in force.
+        bytes_max: usize,
+    },
+}
+
+/// A plugin with its settings. Cheap to clone; may be asked from many threads at once.
+#[derive(Clone)]
+pub struct Configured {
+    pool: Arc<Pool>,
+    member: Member,
+    warnings: Arc<[SettingsWarning]>,
+}
+
+impl Plugin {
+    /// Gives an instance called `name` its settings, JSON text; `{}` for none.
+    pub fn configure(&self, name: &str, settings: &str, life: Life) -> Result<Configured, ConfigureError> {
+        let bytes_max = self.0.limits.settings_bytes;
+        if settings.len() > bytes_max {
+            return Err(ConfigureError::TooLarge { bytes: settings.len(), bytes_max });
+        }
+        let member =
+            Member { plugin: name.to_owned(), component: self.digest(), settings: Digest::of(settings.as_bytes()) };
+        let (pool, warnings) =
+            Pool::new(Arc::clone(&self.0), name.to_owned(), settings.to_owned(), life).map_err(|unconfigured| {
+                match unconfigured {
+                    Unconfigured::Refused(refused) => ConfigureError::Refused(refused),
+                    Unconfigured::Failed(failure) => ConfigureError::Failed(failure),
+                }
+            })?;
+        Ok(Configured { pool, member, warnings: warnings.into() })
+    }
+}
+
+impl Configured {
+    /// What the plugin says of a call. A plugin without the call hook abstains. Runs on the calling thread and needs 1 MiB of
+    /// its stack.
+    pub fn decide(&self, call: &Call) -> Result<Answer, Failure> {
+        self.pool.decide(call)
+    }
+
+    /// Who it is: its name, and the digests of its component and its settings.
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// What a person should look at in its settings.
+    pub fn warnings(&self) -> &[SettingsWarning] {
+        &self.warnings
+    }
+}
+
+impl std::fmt::Debug for Configured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Configured").field("member", &self.member).finish_non_exhaustive()
+    }
+}

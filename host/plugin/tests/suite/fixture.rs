@@ -1,0 +1,320 @@
+//! Plugins made of WebAssembly text, so that a test can hold one that no toolchain would build.
+//!
+//! A guest's core module is written here; `wit-component` wraps it by the contract in `wit/`, or by an altered one.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use callgate_core::call::{Annotations, Call, Listed};
+use callgate_core::digest::Digest;
+use callgate_core::identity::{Agent, Attribute, Caller, Server, SessionId};
+use callgate_core::permit::Binding;
+use callgate_core::verdict::{Answer, Denial, Question, Retry, Rule, Verdict};
+use callgate_plugin::{Configured, Engine, Life, Limits, LogBatch, LogLine, LogSink};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, SourceMap};
+
+/// Where a guest's answer to `configure` lies in its memory. All zeros: it takes the settings without a warning.
+pub(crate) const CONFIGURED: usize = 512;
+/// Where its answer to `decide` lies.
+pub(crate) const DECISION: usize = 1024;
+/// How long a `decision` is, before the texts it points to.
+pub(crate) const DECISION_BYTES: usize = 72;
+
+/// What `configure` and `decide` do by default: give the answer that lies in memory.
+const ANSWER_CONFIGURE: &str = "(i32.const 512)";
+pub(crate) const ANSWER_DECIDE: &str = "(i32.const 1024)";
+
+/// A plugin to be built.
+#[derive(Clone)]
+pub(crate) struct Guest {
+    /// The items of its world.
+    pub(crate) world: &'static str,
+    /// The body of `configure`; `$text` and `$length` are the settings.
+    pub(crate) configure: String,
+    /// The body of `decide`; `$call` is the record.
+    pub(crate) decide: String,
+    /// More fields of the module.
+    pub(crate) fields: String,
+    /// What lies at [`DECISION`].
+    pub(crate) decision: Vec<u8>,
+    /// What lies at [`CONFIGURED`].
+    pub(crate) configured: Vec<u8>,
+    /// Its manifest, if it has one.
+    pub(crate) manifest: Option<String>,
+    /// Alters the contract, file by file.
+    pub(crate) contract: fn(String) -> String,
+    /// Alters the module's text.
+    pub(crate) module: fn(String) -> String,
+}
+
+impl Guest {
+    /// One that gives this answer to every call.
+    pub(crate) fn answering(answer: &Answer) -> Self {
+        Self {
+            world: "import log; export lifecycle; export call-policy;",
+            configure: ANSWER_CONFIGURE.to_owned(),
+            decide: ANSWER_DECIDE.to_owned(),
+            fields: String::new(),
+            decision: decision(answer),
+            configured: vec![0; 12],
+            manifest: None,
+            contract: |text| text,
+            module: |text| text,
+        }
+    }
+
+    /// One that does this instead of answering.
+    pub(crate) fn deciding(body: &str) -> Self {
+        Self { decide: body.to_owned(), ..Self::answering(&allow()) }
+    }
+
+    /// One that does this instead of taking its settings.
+    pub(crate) fn configuring(body: &str) -> Self {
+        Self { configure: body.to_owned(), ..Self::answering(&allow()) }
+    }
+
+    pub(crate) fn build(&self) -> Vec<u8> {
+        let (resolve, world) = self.resolve();
+        let mut module = wat::parse_str((self.module)(self.text())).unwrap();
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+        ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
+    }
+
+    fn resolve(&self) -> (Resolve, wit_parser::WorldId) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.1.0");
+        let mut sources = SourceMap::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            sources.push(&path, (self.contract)(std::fs::read_to_string(&path).unwrap()));
+        }
+        sources.push(Path::new("fixture.wit"), (self.contract)(format!("world fixture {{ {} }}", self.world)));
+        let mut resolve = Resolve::default();
+        let package = resolve.push_group(sources.parse().map_err(|(_, error)| error).unwrap()).unwrap();
+        let world = resolve.select_world(&[package], Some("fixture")).unwrap();
+        (resolve, world)
+    }
+
+    /// The core module. Its allocator hands out memory from 64 KiB on, grows it as needed, and forgets everything when an
+    /// answer has been read.
+    fn text(&self) -> String {
+        let Self { configure, decide, fields, .. } = self;
+        let log = if self.world.contains("import log") {
+            r#"(import "callgate:policy/log@0.1.0" "write" (func $log (param i32 i32 i32)))"#
+        } else {
+            ""
+        };
+        let decide = if self.world.contains("export call-policy") {
+            format!(
+                r#"(func (export "callgate:policy/call-policy@0.1.0#decide") (param $call i32) (result i32)
+                  (local $i i32)
+                  {decide})
+                (func (export "cabi_post_callgate:policy/call-policy@0.1.0#decide") (param i32)
+                  (global.set $top (i32.const 65536)))"#
+            )
+        } else {
+            String::new()
+        };
+        let configured = bytes(&self.configured);
+        let decision = bytes(&self.decision);
+        let manifest = self.manifest.as_deref().map_or_else(String::new, |manifest| {
+            format!(r#"(@custom "callgate:manifest" "{}")"#, bytes(manifest.as_bytes()))
+        });
+        format!(
+            r#"(module
+              {log}
+              (memory (export "memory") 2)
+              (global $top (mut i32) (i32.const 65536))
+              (data (i32.const {CONFIGURED}) "{configured}")
+              (data (i32.const {DECISION}) "{decision}")
+              (func (export "cabi_realloc") (param i32 i32) (param $align i32) (param $size i32) (result i32)
+                (local $at i32) (local $short i32)
+                (local.set $at (i32.and
+                  (i32.add (global.get $top) (i32.sub (local.get $align) (i32.const 1)))
+                  (i32.sub (i32.const 0) (local.get $align))))
+                (global.set $top (i32.add (local.get $at) (local.get $size)))
+                (local.set $short (i32.sub
+                  (i32.div_u (i32.add (global.get $top) (i32.const 65535)) (i32.const 65536))
+                  (memory.size)))
+                (if (i32.gt_s (local.get $short) (i32.const 0)) (then (drop (memory.grow (local.get $short)))))
+                (local.get $at))
+              (func (export "callgate:policy/lifecycle@0.1.0#configure")
+                (param $text i32) (param $length i32) (result i32)
+                (local $i i32)
+                {configure})
+              {decide}
+              {fields}
+              {manifest})"#
+        )
+    }
+}
+
+fn bytes(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "\\{byte:02x}").unwrap();
+        text
+    })
+}
+
+/// An answer as a guest's memory holds it, at [`DECISION`].
+pub(crate) fn decision(answer: &Answer) -> Vec<u8> {
+    let mut memory = Memory { at: DECISION, bytes: vec![0; DECISION_BYTES] };
+    match &answer.verdict {
+        Verdict::Deny(Denial { code, message, retry }) => {
+            memory.bytes[0] = 0;
+            memory.text(4, code);
+            memory.text(12, message);
+            memory.bytes[20] = match retry {
+                Retry::Never => 0,
+                Retry::Changed => 1,
+                Retry::Later => 2,
+            };
+        }
+        Verdict::Ask(Question { code, message, presence }) => {
+            memory.bytes[0] = 1;
+            memory.text(4, code);
+            memory.text(12, message);
+            memory.bytes[20] = (*presence).into();
+        }
+        Verdict::Allow => memory.bytes[0] = 2,
+        Verdict::Abstain => memory.bytes[0] = 3,
+    }
+    if let Some(Rule { path, policy, text }) = &answer.rule {
+        memory.bytes[24] = 1;
+        memory.text(28, path);
+        if let Some(policy) = policy {
+            memory.bytes[36] = 1;
+            memory.text(40, policy);
+        }
+        memory.text(48, text);
+    }
+    let notes = memory.room(8 * answer.notes.len());
+    memory.point(56, notes, answer.notes.len());
+    for (index, note) in answer.notes.iter().enumerate() {
+        memory.text(notes - DECISION + 8 * index, note);
+    }
+    memory.bytes
+}
+
+/// The same with charges, each of zeros, which is well-formed.
+pub(crate) fn decision_with_charges(answer: &Answer, charges: usize) -> Vec<u8> {
+    let mut memory = Memory { at: DECISION, bytes: decision(answer) };
+    let at = memory.room(96 * charges);
+    memory.point(64, at, charges);
+    memory.bytes
+}
+
+/// A piece of a guest's memory, from `at` on.
+pub(crate) struct Memory {
+    pub(crate) at: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Memory {
+    /// Room behind everything so far, aligned to 8; where it begins.
+    pub(crate) fn room(&mut self, size: usize) -> usize {
+        let begin = self.bytes.len().next_multiple_of(8);
+        self.bytes.resize(begin + size, 0);
+        self.at + begin
+    }
+
+    /// A text somewhere, and the pointer to it at `offset`.
+    pub(crate) fn text(&mut self, offset: usize, text: &str) {
+        let at = self.room(text.len());
+        self.bytes[at - self.at..].copy_from_slice(text.as_bytes());
+        self.point(offset, at, text.len());
+    }
+
+    pub(crate) fn point(&mut self, offset: usize, at: usize, length: usize) {
+        for (index, value) in [at, length].into_iter().enumerate() {
+            let value = u32::try_from(value).unwrap().to_le_bytes();
+            self.bytes[offset + 4 * index..][..4].copy_from_slice(&value);
+        }
+    }
+}
+
+pub(crate) fn allow() -> Answer {
+    Answer { verdict: Verdict::Allow, rule: None, notes: Vec::new() }
+}
+
+pub(crate) fn deny(code: &str) -> Answer {
+    let denial = Denial { code: code.to_owned(), message: "not today".to_owned(), retry: Retry::Later };
+    Answer { verdict: Verdict::Deny(denial), ..allow() }
+}
+
+/// Keeps what plugins write.
+#[derive(Default)]
+pub(crate) struct Log(Mutex<Vec<Written>>);
+
+/// One batch: the instance, the tool of the call, the lines, how many were dropped.
+pub(crate) type Written = (String, Option<String>, Vec<LogLine>, u64);
+
+impl LogSink for Log {
+    fn take(&self, batch: LogBatch<'_>) {
+        let tool = batch.call.map(|call| call.tool.clone());
+        self.0.lock().unwrap().push((batch.plugin.to_owned(), tool, batch.lines.to_vec(), batch.dropped));
+    }
+}
+
+impl Log {
+    pub(crate) fn written(&self) -> Vec<Written> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// An engine without a cache.
+pub(crate) fn engine(limits: Limits) -> Engine {
+    Engine::new(limits, None, Arc::new(Log::default())).unwrap()
+}
+
+pub(crate) const KEPT: Life = Life::Kept { instances: 2 };
+
+/// A guest that is ready to be asked, kept.
+pub(crate) fn ready(engine: &Engine, guest: &Guest) -> Configured {
+    engine.load(&guest.build()).unwrap().configure("guard", "{}", KEPT).unwrap()
+}
+
+/// A call of an unknown agent.
+pub(crate) fn call(tool: &str) -> Call {
+    Call {
+        binding: Binding { connection: 1, sequence: 1, frame: Digest::of(b"frame") },
+        session: SessionId::from_random([1; 16]),
+        request_id: "1".to_owned(),
+        caller: Arc::new(caller(None, "fs")),
+        tool: tool.to_owned(),
+        listed: None,
+        arguments: "{}".into(),
+        arguments_digest: Digest::of(b"{}"),
+    }
+}
+
+/// A call with everything in it that a call can have.
+pub(crate) fn full_call() -> Call {
+    let annotations =
+        Annotations { read_only: Some(true), destructive: Some(false), idempotent: None, open_world: Some(true) };
+    let attribute = |name: &str, value: &str| Attribute { name: name.to_owned(), value: value.to_owned() };
+    let caller = Caller {
+        client: "inspector".to_owned(),
+        server: Server { id: "srv_1".to_owned(), name: "fs".parse().unwrap() },
+        attributes: vec![attribute("transport", "stdio"), attribute("protocol.version", "2025-11-25")],
+        ..caller(Some("cursor"), "fs")
+    };
+    Call {
+        caller: Arc::new(caller),
+        listed: Some(Arc::new(Listed { annotations: Some(annotations), definition: Digest::of(b"definition") })),
+        arguments: r#"{"path":"/tmp/ä"}"#.into(),
+        arguments_digest: Digest::of(b"canonical"),
+        ..call("write_file")
+    }
+}
+
+pub(crate) fn caller(agent: Option<&str>, server: &str) -> Caller {
+    let agent = agent.map(|name| Agent {
+        id: format!("agt_{name}"),
+        name: name.parse().unwrap(),
+        evidence: "executable".to_owned(),
+    });
+    let server = Server { id: String::new(), name: server.parse().unwrap() };
+    Caller { agent, client: String::new(), server, attributes: Vec::new() }
+}
