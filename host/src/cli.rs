@@ -1,0 +1,243 @@
+//! The command line as it is typed. Types only; what a command does is in [`crate::command`].
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use callgate_core::digest::Digest;
+use callgate_core::identity::{AgentName, ServerName};
+use callgate_core::settle::{Filing, Word};
+
+/// A call gate for AI agents: decides every tools/call before it reaches an MCP server, and writes the decision to a
+/// hash-chained journal before acting on it.
+#[derive(Parser, Debug)]
+#[command(name = "callgate", version = crate::BUILD, disable_help_subcommand = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Stand in front of one stdio MCP server: put this where the bare command was in a client's configuration.
+    Run(Run),
+    /// Rules: what is allowed, denied or asked.
+    #[command(subcommand)]
+    Policy(Policy),
+    /// Show the journal.
+    Log(Log),
+    /// Check the journal's chain. Exits 0 when it holds, 1 when it is broken, 3 when it cannot be checked.
+    Verify(Verify),
+    /// The one process a user that decides and journals. It starts by itself when it is needed.
+    #[command(subcommand)]
+    Daemon(Daemon),
+    /// Show the main job in a temporary home: an allowed call, a denied one, a rule changed live, the journal verified.
+    Demo,
+    /// Show the version and the build.
+    Version(Json),
+    /// The small MCP server that `demo` stands in front of.
+    #[command(hide = true)]
+    DemoServer,
+}
+
+/// `--json`
+#[derive(Args, Debug, Clone, Copy)]
+pub struct Json {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `run`
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The name of the server, as rules name it.
+    #[arg(long, value_name = "NAME")]
+    pub server: ServerName,
+    /// The agent that the client is said to be; a claim, recorded with the session.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<AgentName>,
+    /// The server's command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Which agent and server a rule is for.
+#[derive(Args, Debug, Clone)]
+pub struct Scope {
+    /// Only this agent. Until agents are established, no session meets a rule that names one.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<AgentName>,
+    /// Only this server.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<ServerName>,
+}
+
+/// A tool and a scope.
+#[derive(Args, Debug)]
+pub struct ToolScope {
+    /// The tool's exact name, or a glob: `*` is any text, `?` one character.
+    pub tool: String,
+    /// For whom.
+    #[command(flatten)]
+    pub scope: Scope,
+}
+
+/// `policy`
+#[derive(Subcommand, Debug)]
+pub enum Policy {
+    /// Let a tool's calls through.
+    Allow(ToolScope),
+    /// Refuse a tool's calls.
+    Deny(ToolScope),
+    /// Ask a person; until calls can be held, this refuses and says so.
+    Ask(ToolScope),
+    /// What counts for every tool that no other rule names.
+    Default {
+        /// deny, ask or allow
+        effect: Effect,
+        /// For whom.
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// Remove a rule.
+    Remove {
+        /// The tool as the rule names it.
+        #[arg(required_unless_present = "default", conflicts_with = "default")]
+        tool: Option<String>,
+        /// Remove the default.
+        #[arg(long)]
+        default: bool,
+        /// The rule's own scope.
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// Show the rules.
+    List(Json),
+    /// Say what would be decided, and why. Exits 1 when the call would be refused.
+    Explain {
+        /// The tool.
+        tool: String,
+        /// Who asks which server.
+        #[command(flatten)]
+        scope: Scope,
+        /// The arguments as a JSON object.
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        args: String,
+        /// How to print it.
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// An effect as typed.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub enum Effect {
+    /// Refuse.
+    Deny,
+    /// Ask a person.
+    Ask,
+    /// Let through.
+    Allow,
+}
+
+impl From<Effect> for Word {
+    fn from(effect: Effect) -> Self {
+        match effect {
+            Effect::Deny => Self::Deny,
+            Effect::Ask => Self::Ask,
+            Effect::Allow => Self::Allow,
+        }
+    }
+}
+
+/// `log`
+#[derive(Args, Debug)]
+pub struct Log {
+    /// How many entries, the newest ones; 0 is all. [default: 50, or with --after all of them]
+    #[arg(short = 'n', long = "number", value_name = "COUNT")]
+    pub number: Option<usize>,
+    /// Go on showing entries as they are written.
+    #[arg(long, short = 'f')]
+    pub follow: bool,
+    /// Only entries after this one, from the oldest.
+    #[arg(long, value_name = "SEQ")]
+    pub after: Option<u64>,
+    /// Only this server's calls.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<ServerName>,
+    /// Only this tool's calls.
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only calls that were decided so.
+    #[arg(long, value_name = "DECISION")]
+    pub decision: Option<Decision>,
+    /// One JSON object a line.
+    #[command(flatten)]
+    pub json: Json,
+}
+
+impl Log {
+    /// How many entries are wanted.
+    pub fn count(&self) -> usize {
+        match self.number {
+            Some(0) => usize::MAX,
+            Some(number) => number,
+            None => 50,
+        }
+    }
+}
+
+/// A decision as typed.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub enum Decision {
+    /// Forwarded.
+    Allowed,
+    /// Refused by policy.
+    Denied,
+    /// Refused because something failed.
+    Error,
+}
+
+impl From<Decision> for Filing {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Allowed => Self::Allowed,
+            Decision::Denied => Self::Denied,
+            Decision::Error => Self::Error,
+        }
+    }
+}
+
+/// `verify`
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// A head that an earlier `verify` printed; it has to be in the chain.
+    #[arg(long, value_name = "HASH")]
+    pub expect_head: Option<Digest>,
+    /// How to print it.
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `daemon`
+#[derive(Subcommand, Debug)]
+pub enum Daemon {
+    /// Start it, unless it runs.
+    Start,
+    /// Stop it in good order.
+    Stop,
+    /// Stop it and start this build's.
+    Restart,
+    /// Say whether it runs, and how it is. Exits 3 when it does not run.
+    Status(Json),
+    /// Be the daemon, in the foreground.
+    #[command(hide = true)]
+    Serve {
+        /// Leave the session of whoever starts it, and write to the daemon's log instead of stderr.
+        #[arg(long)]
+        detached: bool,
+    },
+}

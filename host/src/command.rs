@@ -1,0 +1,39 @@
+//! What each command does.
+
+mod daemon;
+mod demo;
+mod demo_server;
+mod log;
+mod policy;
+mod run;
+mod verify;
+mod version;
+
+use crate::cli::{Cli, Command};
+use crate::environment::Environment;
+use crate::failure::{Exit, Outcome};
+use crate::home::Home;
+use crate::output;
+
+/// Runs a command and tells a person of its failure.
+pub fn run(cli: Cli, environment: &Environment) -> Exit {
+    dispatch(cli.command, environment).unwrap_or_else(|failure| {
+        if failure.exit != Exit::Done {
+            output::tell(&failure.to_string());
+        }
+        failure.exit
+    })
+}
+
+fn dispatch(command: Command, environment: &Environment) -> Outcome {
+    match command {
+        Command::Version(json) => version::show(json),
+        Command::Demo => demo::show(),
+        Command::DemoServer => demo_server::serve(),
+        Command::Run(run) => run::run(run, Home::find(environment)?),
+        Command::Policy(policy) => policy::policy(policy, &Home::find(environment)?),
+        Command::Log(log) => log::show(&log, &Home::find(environment)?),
+        Command::Verify(verify) => verify::verify(&verify, &Home::find(environment)?),
+        Command::Daemon(daemon) => daemon::daemon(&daemon, &Home::find(environment)?, environment),
+    }
+}

@@ -1,0 +1,150 @@
+//! The daemon: one process a user that decides, journals and, later, holds secrets. Wires the crates; decides nothing.
+
+mod clock;
+mod gate;
+mod orders;
+mod policies;
+mod server;
+mod session;
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::BUILD;
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::home::Home;
+use crate::lock::{self, Announcement, Lock};
+
+use self::gate::Gate;
+use self::server::Server;
+
+/// A log that is larger than this when a daemon starts begins anew, so that it never fills a disk.
+const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Serves until it is told to stop. Listens before it compiles, so that whoever comes meanwhile waits instead of failing.
+pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> Outcome {
+    home.prepare()?;
+    start_log(home, environment, detached)?;
+    if detached {
+        // Away from the terminal and the process group of whoever needed it first.
+        rustix::process::setsid()
+            .map_err(|error| Failure::environment(format!("cannot leave the session: {error}")))?;
+    }
+    serve_logged(home).inspect_err(|failure| log::error!("{failure}"))
+}
+
+fn serve_logged(home: &Home) -> Outcome {
+    let config = Config::load(&home.config_file())?;
+    let mut lock = take_lock(home)?;
+    let socket = Socket::bind(home.socket()?)?;
+    announce(&mut lock, home, &socket)?;
+
+    let (stop, stopped) = tokio::sync::mpsc::channel(1);
+    let gate = Arc::new(Gate::new(home.clone(), config));
+    let server = Server::start(&socket.listener, &gate, stop)?;
+    gate.open();
+    log::info!("serving: build {BUILD}, socket {}", socket.path.display());
+    let why = wait(stopped)?;
+    log::info!("stopping: {why}");
+    server.stop();
+    gate.close();
+    Ok(Exit::Done)
+}
+
+fn start_log(home: &Home, environment: &Environment, detached: bool) -> Result<(), Failure> {
+    let level = environment.log.as_deref().unwrap_or("info");
+    let level: log::LevelFilter = level.parse().map_err(|_| {
+        Failure::usage(format!("CALLGATE_LOG is {level:?}")).hint("it can be off, error, warn, info, debug or trace")
+    })?;
+    let mut builder = env_logger::Builder::new();
+    builder.filter_level(level).format_target(false);
+    if detached {
+        builder.target(env_logger::Target::Pipe(Box::new(log_file(&home.daemon_log())?)));
+    }
+    builder.init();
+    Ok(())
+}
+
+fn log_file(path: &Path) -> Result<fs::File, Failure> {
+    let failed = |error: io::Error| Failure::environment(format!("cannot write {}: {error}", path.display()));
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(failed)?;
+    if log.metadata().map_err(failed)?.len() > LOG_BYTES_MAX {
+        log.set_len(0).map_err(failed)?;
+    }
+    Ok(log)
+}
+
+fn take_lock(home: &Home) -> Result<Lock, Failure> {
+    let path = home.lock_file();
+    match Lock::take(&path) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => {
+            let pid = lock::announced(&path).map(|other| format!(" (pid {})", other.pid)).unwrap_or_default();
+            Err(Failure::environment(format!("another daemon{pid} serves this home already"))
+                .hint("callgate daemon status"))
+        }
+        Err(error) => Err(Failure::environment(format!("cannot lock {}: {error}", path.display()))),
+    }
+}
+
+fn announce(lock: &mut Lock, home: &Home, socket: &Socket) -> Result<(), Failure> {
+    let announcement = Announcement { pid: std::process::id(), build: BUILD.to_owned(), socket: socket.path.clone() };
+    lock.announce(&announcement)
+        .map_err(|error| Failure::environment(format!("cannot write {}: {error}", home.lock_file().display())))
+}
+
+/// Waits for a signal or for a command to stop, and says which it was.
+fn wait(mut stopped: tokio::sync::mpsc::Receiver<()>) -> Result<&'static str, Failure> {
+    let failed = |error: io::Error| Failure::internal(format!("cannot wait for signals: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
+        Ok(tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            _ = hang_up.recv() => "SIGHUP",
+            _ = stopped.recv() => "asked to",
+        })
+    })
+}
+
+/// The listening socket; its file goes when it does.
+struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Listens at `path`. Whoever holds the lock may take the place of a socket that a dead daemon left.
+    fn bind(path: PathBuf) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::environment(format!("cannot listen at {}: {error}", path.display()));
+        remove_stale(&path).map_err(failed)?;
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        Ok(Self { listener, path })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Left behind, it does no harm: the next daemon takes its place.
+        let _: io::Result<()> = fs::remove_file(&self.path);
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

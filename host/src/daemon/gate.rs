@@ -1,0 +1,405 @@
+//! What the connections decide through: the chain and the journal, and the rules that both are about.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use callgate_core::call::Call;
+use callgate_core::canonical;
+use callgate_core::code::Code;
+use callgate_core::decide::{self, Verdict, decide};
+use callgate_core::digest::Digest;
+use callgate_core::entry::{DaemonBody, Draft, Kind, SessionStartBody};
+use callgate_core::identity::{Agent, Caller, Server, SessionId};
+use callgate_core::permit::Binding;
+use callgate_core::port::LedgerFailure;
+use callgate_core::refusal::Reason;
+use callgate_core::rule::RuleEntry;
+use callgate_core::settle::{Decision, decision};
+use callgate_core::verdict::{Answer, Opinion, Retry, Verdict as PluginVerdict};
+use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, PluginOpinion, Status};
+use callgate_journal::{
+    AppendError, Journal, OpenError, Options, RecordPolicy, RuleChange, RuleChanged, RuleError, Rules, SessionError,
+};
+use callgate_plugin::Switch;
+
+use super::clock::SystemClock;
+use super::policies::Policies;
+use crate::BUILD;
+use crate::config::Config;
+use crate::home::Home;
+
+/// A journal that could not be opened is tried again when a call needs it, at most this often.
+const REOPEN_EVERY: Duration = Duration::from_secs(1);
+
+/// The gate of one daemon.
+pub(super) struct Gate {
+    home: Home,
+    config: Config,
+    since: Instant,
+    sessions: AtomicU64,
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
+enum State {
+    /// The plugins are being compiled and the journal opened.
+    Opening,
+    /// Calls are decided.
+    Open(Arc<Open>),
+    /// There is no journal to write to, so every call is refused.
+    Shut { policies: Arc<Policies>, failure: LedgerFailure, hint: String, tried: Instant },
+}
+
+struct Open {
+    policies: Arc<Policies>,
+    journal: Journal,
+    switch: Switch,
+    /// Held while rules change, so that a change sees the one before it.
+    changing: Mutex<()>,
+}
+
+/// A session that is open; counted in the status while this lives.
+pub(super) struct OpenSession<'a>(&'a AtomicU64);
+
+impl Drop for OpenSession<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Gate {
+    pub(super) fn new(home: Home, config: Config) -> Self {
+        Self {
+            home,
+            config,
+            since: Instant::now(),
+            sessions: AtomicU64::new(0),
+            state: Mutex::new(State::Opening),
+            opened: Condvar::new(),
+        }
+    }
+
+    /// Compiles the plugins and opens the journal. Whatever fails leaves a gate that refuses, never one that is open.
+    pub(super) fn open(&self) {
+        let policies = Arc::new(Policies::load(&self.home));
+        let state = self.state_with(policies);
+        *self.state() = state;
+        self.opened.notify_all();
+    }
+
+    /// Waits until the gate has opened, or shut, for at most `patience`.
+    pub(super) fn wait_open(&self, patience: Duration) -> bool {
+        let opening = |state: &mut State| matches!(state, State::Opening);
+        let waited = self.opened.wait_timeout_while(self.state(), patience, opening);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !matches!(*state, State::Opening)
+    }
+
+    /// Decides calls that arrived together.
+    pub(super) fn decide(&self, calls: Vec<Call>) -> Vec<Verdict> {
+        match self.serving() {
+            Ok(open) => decide(&open.switch, &open.journal, calls),
+            Err(failure) => calls.iter().map(|_| decide::unwritten(&failure)).collect(),
+        }
+    }
+
+    /// Journals the start of a session; false while the journal refuses. A session that may never be is an error.
+    pub(super) fn begin_session(&self, start: &SessionStartBody) -> Result<bool, Reason> {
+        let Ok(open) = self.serving() else { return Ok(false) };
+        match open.journal.open_session(start.clone()) {
+            Ok(_) => Ok(true),
+            Err(SessionError::Unwritten(failure)) => {
+                log::warn!("session {} is not in the journal yet: {failure}", start.session);
+                Ok(false)
+            }
+            Err(used @ SessionError::Used(_)) => Err(Reason::of(Code::SessionUsed, used.to_string(), Retry::Never)),
+        }
+    }
+
+    /// Counts a session until what is returned goes.
+    pub(super) fn count_session(&self) -> OpenSession<'_> {
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+        OpenSession(&self.sessions)
+    }
+
+    /// Journals something with the next commit.
+    pub(super) fn note(&self, draft: Draft) {
+        if let Ok(open) = self.serving() {
+            open.journal.note(draft);
+        }
+    }
+
+    /// Journals an outcome with the next commit.
+    pub(super) fn note_outcome(&self, session: &SessionId, outcome: &CallOutcome) {
+        if let Ok(open) = self.serving() {
+            open.journal.note_outcome(session.clone(), outcome.decision, outcome.outcome);
+        }
+    }
+
+    /// Changes the rules: the plugin takes the new rules first, then they are committed, then they are in force.
+    pub(super) fn change(&self, change: RuleChange) -> CommandReply {
+        let open = match self.serving() {
+            Ok(open) => open,
+            Err(failure) => return self.shut(&failure),
+        };
+        let _one_at_a_time = lock(&open.changing);
+        let Rules { generation, mut entries } = match open.journal.rules() {
+            Ok(rules) => rules,
+            Err(failure) => return environment(&failure, None),
+        };
+        if let Err(error) = apply(&mut entries, &change) {
+            return unchanged(&error);
+        }
+        let made = match open.policies.chain(&self.config, generation + 1, &entries) {
+            Ok(made) => made,
+            Err(error) => return request(format!("the rules plugin does not take this rule: {error}"), None),
+        };
+        let swap = {
+            let open = Arc::clone(&open);
+            Box::new(move |_| open.switch.set(made.chain))
+        };
+        match open.journal.change_rule(change, generation, swap) {
+            Ok(RuleChanged { entry, rule, .. }) => CommandReply::Changed { entry, rule, warnings: made.warnings },
+            Err(error) => unchanged(&error),
+        }
+    }
+
+    /// What would be decided of a call that nobody makes: the very evaluation that calls get.
+    pub(super) fn explain(&self, question: Explain) -> CommandReply {
+        let open = match self.serving() {
+            Ok(open) => open,
+            Err(failure) => return self.shut(&failure),
+        };
+        let call = match imagined(question) {
+            Ok(call) => call,
+            Err(reply) => return reply,
+        };
+        let evaluated = decide::evaluated(&open.switch, &call);
+        let (plugin, rule, refusal) = match decision(&evaluated.ruling) {
+            Decision::Allowed { plugin, rule } => (plugin, rule, None),
+            Decision::Refused(reason) => (reason.plugin.clone(), reason.rule.clone(), Some(reason)),
+        };
+        CommandReply::Explained(Explained {
+            verdict: evaluated.ruling.word(),
+            refusal,
+            plugin,
+            rule,
+            notes: evaluated.notes,
+            opinions: evaluated.opinions.iter().map(shown).collect(),
+            generation: evaluated.generation,
+        })
+    }
+
+    /// How the daemon is.
+    pub(super) fn status(&self) -> CommandReply {
+        let (generation, entries, head, mut problems) = match self.serving() {
+            Ok(open) => {
+                let journal = open.journal.status();
+                let failure = journal.failure.map(|failure| failure.to_string());
+                let problems = open.policies.problem().into_iter().chain(failure).collect();
+                (journal.generation, journal.head.entries, journal.head.chain.to_string(), problems)
+            }
+            Err(failure) => (0, 0, String::new(), vec![failure.to_string()]),
+        };
+        if let State::Shut { policies, hint, .. } = &*self.state() {
+            problems.extend(policies.problem());
+            problems.push(format!("hint: {hint}"));
+        }
+        CommandReply::Status(Status {
+            build: BUILD.to_owned(),
+            pid: std::process::id(),
+            uptime_ms: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            sessions: self.sessions.load(Ordering::Relaxed),
+            generation,
+            entries,
+            head,
+            problems,
+        })
+    }
+
+    /// Journals the end and closes the journal.
+    pub(super) fn close(&self) {
+        let Ok(open) = self.serving() else { return };
+        let stop = Draft::of(Kind::DaemonStop, &self.daemon_body(&open.journal));
+        if let Err(error) = open.journal.append(vec![stop]) {
+            log::error!("the end of the daemon is not in the journal: {error}");
+        }
+        if let Err(failure) = open.journal.close() {
+            log::error!("the journal was not closed in good order: {failure}");
+        }
+    }
+
+    /// The open gate. One that is shut is tried again first, now and then.
+    fn serving(&self) -> Result<Arc<Open>, LedgerFailure> {
+        let mut state = self.state();
+        if let State::Shut { policies, tried, .. } = &*state
+            && tried.elapsed() >= REOPEN_EVERY
+        {
+            let policies = Arc::clone(policies);
+            *state = self.state_with(policies);
+        }
+        match &*state {
+            State::Open(open) => Ok(Arc::clone(open)),
+            State::Shut { failure, .. } => Err(failure.clone()),
+            State::Opening => Err(LedgerFailure::WriteFailed("the daemon is still starting".to_owned())),
+        }
+    }
+
+    fn state_with(&self, policies: Arc<Policies>) -> State {
+        match self.open_journal(&policies) {
+            Ok(open) => State::Open(Arc::new(open)),
+            Err(Unopened { failure, hint }) => {
+                log::error!("every call is refused: {failure}; {hint}");
+                State::Shut { policies, failure, hint, tried: Instant::now() }
+            }
+        }
+    }
+
+    fn open_journal(&self, policies: &Arc<Policies>) -> Result<Open, Unopened> {
+        let journal = Journal::open(Options {
+            database: self.home.database(),
+            install_marker: self.home.install_marker(),
+            record: RecordPolicy { default: self.config.record },
+            clock: Arc::new(SystemClock),
+            build: BUILD.to_owned(),
+        })?;
+        let Rules { generation, entries } = journal.rules()?;
+        let chain = policies.chain(&self.config, generation, &entries).unwrap_or_else(|error| {
+            log::error!("every call is refused: the rules do not load: {error}");
+            policies.broken_chain(generation, &error)
+        });
+        journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
+        Ok(Open { policies: Arc::clone(policies), journal, switch: Switch::new(chain.chain), changing: Mutex::new(()) })
+    }
+
+    fn daemon_body(&self, journal: &Journal) -> DaemonBody {
+        DaemonBody {
+            build: BUILD.to_owned(),
+            pid: std::process::id(),
+            generation: journal.status().generation,
+            config: self.config.digest,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn shut(&self, failure: &LedgerFailure) -> CommandReply {
+        let hint = match &*self.state() {
+            State::Shut { hint, .. } => Some(hint.clone()),
+            State::Opening | State::Open(_) => None,
+        };
+        environment(failure, hint)
+    }
+}
+
+/// Why the gate is shut.
+struct Unopened {
+    failure: LedgerFailure,
+    hint: String,
+}
+
+impl From<OpenError> for Unopened {
+    fn from(error: OpenError) -> Self {
+        Self { failure: error.ledger_failure(), hint: error.hint() }
+    }
+}
+
+impl From<AppendError> for Unopened {
+    fn from(error: AppendError) -> Self {
+        Self::from(LedgerFailure::WriteFailed(error.to_string()))
+    }
+}
+
+impl From<LedgerFailure> for Unopened {
+    fn from(failure: LedgerFailure) -> Self {
+        Self { failure, hint: "see `callgate daemon status`".to_owned() }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the mutexes here guard is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn request(message: String, hint: Option<String>) -> CommandReply {
+    CommandReply::Failed { message, hint, fault: Fault::Request }
+}
+
+fn environment(failure: &LedgerFailure, hint: Option<String>) -> CommandReply {
+    CommandReply::Failed { message: failure.to_string(), hint, fault: Fault::Environment }
+}
+
+/// The rules as they would be. The journal checks the same again, inside its transaction.
+fn apply(rules: &mut Vec<RuleEntry>, change: &RuleChange) -> Result<(), RuleError> {
+    match change {
+        RuleChange::Add(rule) => match rules.iter().find(|there| there.key == rule.key) {
+            Some(there) => return Err(RuleError::AlreadyThere(there.clone())),
+            None => rules.push(rule.clone()),
+        },
+        RuleChange::Remove(key) => {
+            let place = rules.iter().position(|there| there.key == *key);
+            rules.remove(place.ok_or_else(|| RuleError::NotThere(key.clone()))?);
+        }
+    }
+    Ok(())
+}
+
+fn unchanged(error: &RuleError) -> CommandReply {
+    let hint = match error {
+        RuleError::AlreadyThere(there) => {
+            format!("remove it first: callgate policy remove {}", there.key.as_arguments())
+        }
+        RuleError::NotThere(_) => "callgate policy list".to_owned(),
+        RuleError::Stale { .. } => "try again".to_owned(),
+        RuleError::Unwritten(failure) => return environment(failure, None),
+    };
+    request(error.to_string(), Some(hint))
+}
+
+/// A call that nobody makes.
+fn imagined(question: Explain) -> Result<Call, CommandReply> {
+    let arguments: serde_json::Value = serde_json::from_str(&question.arguments)
+        .map_err(|error| request(format!("the arguments are not JSON: {error}"), None))?;
+    if !arguments.is_object() {
+        return Err(request(
+            "the arguments are not a JSON object".to_owned(),
+            Some("--args '{\"path\":\"/x\"}'".to_owned()),
+        ));
+    }
+    let agent = question.agent.map(|name| Agent { id: String::new(), name, evidence: "declared".to_owned() });
+    let caller = Caller {
+        agent,
+        client: String::new(),
+        server: question.server.map_or_else(Server::unnamed, |name| Server { id: String::new(), name }),
+        attributes: Vec::new(),
+    };
+    Ok(Call {
+        binding: Binding { connection: 0, sequence: 0, frame: Digest::of(question.arguments.as_bytes()) },
+        session: SessionId::from_random([0; 16]),
+        request_id: "0".to_owned(),
+        caller: Arc::new(caller),
+        tool: question.tool,
+        listed: None,
+        arguments_digest: canonical::digest(&question.arguments),
+        arguments: question.arguments.into(),
+    })
+}
+
+fn shown(opinion: &Opinion) -> PluginOpinion {
+    let (verdict, rule) = match &opinion.outcome {
+        Ok(Answer { verdict, rule, .. }) => {
+            let word = match verdict {
+                PluginVerdict::Deny(_) => "deny",
+                PluginVerdict::Ask(_) => "ask",
+                PluginVerdict::Allow => "allow",
+                PluginVerdict::Abstain => "abstain",
+            };
+            (word, rule.as_ref().map(|rule| rule.text.clone()))
+        }
+        Err(failure) => (failure.code().as_str(), None),
+    };
+    PluginOpinion { plugin: opinion.plugin.clone(), verdict: verdict.to_owned(), rule }
+}

@@ -1,0 +1,27 @@
+//! A command's connection: rule changes, explanations, the status, the end.
+
+use callgate_ipc::message::{Command, CommandReply};
+use callgate_journal::RuleChange;
+
+use super::gate::Gate;
+use crate::wire::{Broken, Wire};
+
+/// Serves one command until it closes the connection.
+pub(super) fn serve(mut wire: Wire, gate: &Gate, stop: &tokio::sync::mpsc::Sender<()>) -> Result<(), Broken> {
+    loop {
+        let command = wire.receive(None)?;
+        let stopping = command == Command::Stop;
+        let reply = match command {
+            Command::AddRule(rule) => gate.change(RuleChange::Add(rule)),
+            Command::RemoveRule(key) => gate.change(RuleChange::Remove(key)),
+            Command::Explain(explain) => gate.explain(explain),
+            Command::Status => gate.status(),
+            Command::Stop => CommandReply::Stopping,
+        };
+        wire.send(&[reply])?;
+        if stopping {
+            // Full means that somebody else has asked already.
+            let _: Result<(), _> = stop.try_send(());
+        }
+    }
+}

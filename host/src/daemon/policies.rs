@@ -1,0 +1,99 @@
+//! The plugins that Callgate ships, loaded, and the chain that the configuration makes of them.
+
+use std::sync::Arc;
+
+use callgate_core::digest::Digest;
+use callgate_core::escape::visible;
+use callgate_core::evaluate::Member;
+use callgate_core::rule::RuleEntry;
+use callgate_plugin::{Cache, Chain, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::home::Home;
+
+/// The default plugins' components, built from plugins/ and committed with a stamp of the sources they came from.
+const RULES: &[u8] = include_bytes!("../../../plugins/dist/rules.wasm");
+
+/// The loaded plugins.
+pub(super) struct Policies {
+    rules: Result<Plugin, String>,
+    /// One kept instance a core is as many as can be at work.
+    cores: usize,
+}
+
+/// A chain, and what a person should look at in its settings.
+pub(super) struct Made {
+    pub(super) chain: Chain,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The settings document of the `rules` plugin.
+#[derive(Serialize)]
+struct RulesSettings<'a> {
+    rules: &'a [RuleEntry],
+}
+
+impl Policies {
+    /// Loads them. What cannot be loaded stays in the chain and denies.
+    pub(super) fn load(home: &Home) -> Self {
+        let rules = engine(home).and_then(|engine| engine.load(RULES).map_err(|error| error.to_string()));
+        if let Err(why) = &rules {
+            log::error!("every call is refused: the plugin rules does not load: {why}");
+        }
+        Self { rules, cores: std::thread::available_parallelism().map_or(1, usize::from) }
+    }
+
+    /// The chain for these rules. An error leaves the chain that is in force as it is.
+    pub(super) fn chain(&self, config: &Config, generation: u64, rules: &[RuleEntry]) -> Result<Made, String> {
+        let settings = serde_json::to_string(&RulesSettings { rules }).map_err(|error| error.to_string())?;
+        let plugin = self.rules.as_ref().map_err(Clone::clone)?;
+        let life = Life::Kept { instances: self.cores };
+        let configured = plugin.configure("rules", &settings, life).map_err(|error| error.to_string())?;
+        let warnings =
+            configured.warnings().iter().map(|warning| format!("{}: {}", warning.path, warning.message)).collect();
+        Ok(Made { chain: Chain::new(generation, config.default, vec![Link::ready(configured, true)]), warnings })
+    }
+
+    /// A chain that denies every call and says why.
+    pub(super) fn broken_chain(&self, generation: u64, why: &str) -> Made {
+        let member = Member { plugin: "rules".to_owned(), component: Digest::of(RULES), settings: Digest::of(b"") };
+        let chain =
+            Chain::new(generation, callgate_core::evaluate::ChainDefault::Deny, vec![Link::broken(member, why)]);
+        Made { chain, warnings: Vec::new() }
+    }
+
+    /// What is wrong, if anything.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.rules.as_ref().err().map(|why| format!("the plugin rules does not load: {why}"))
+    }
+}
+
+fn engine(home: &Home) -> Result<Engine, String> {
+    let cache = home
+        .compiled()
+        .map_err(|failure| failure.message)
+        .and_then(|folder| Cache::open(folder).map_err(|error| error.to_string()));
+    let cache = cache.inspect_err(|why| log::warn!("plugins are compiled anew at each start: {why}")).ok();
+    Engine::new(Limits::SHIPPED, cache, Arc::new(PluginLog)).map_err(|error| error.to_string())
+}
+
+/// Hands what plugins write to the daemon's log.
+struct PluginLog;
+
+impl LogSink for PluginLog {
+    fn take(&self, batch: LogBatch<'_>) {
+        for line in batch.lines {
+            let level = match line.level {
+                Level::Debug => log::Level::Debug,
+                Level::Info => log::Level::Info,
+                Level::Warn => log::Level::Warn,
+                Level::Error => log::Level::Error,
+            };
+            log::log!(level, "plugin {}: {}", batch.plugin, visible(&line.message));
+        }
+        if batch.dropped > 0 {
+            log::warn!("plugin {}: {} more lines were dropped", batch.plugin, batch.dropped);
+        }
+    }
+}

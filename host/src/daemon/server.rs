@@ -1,0 +1,175 @@
+//! The daemon's connections: one thread each, so that a call which takes its plugin's whole deadline holds up nobody else,
+//! and a lone call is read, decided, committed and answered without a hop to another thread.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use callgate_ipc::message::{Greeting, Hello, Purpose};
+
+use super::gate::Gate;
+use super::{orders, session};
+use crate::BUILD;
+use crate::failure::Failure;
+use crate::wire::{Broken, Wire};
+
+/// Connections at once. A person has a few clients with a few servers each; a thousand is a runaway.
+const CONNECTIONS_MAX: usize = 1024;
+/// Who connects says at once who they are.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often one who waits for the plugins to be compiled is told that they still are.
+const STARTING_EVERY: Duration = Duration::from_millis(250);
+
+/// The accepting thread and the connections.
+pub(super) struct Server {
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+    listener: UnixListener,
+}
+
+struct Shared {
+    gate: Arc<Gate>,
+    stop: tokio::sync::mpsc::Sender<()>,
+    stopping: AtomicBool,
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, Open>>,
+}
+
+struct Open {
+    /// A second handle on the socket, to end it with.
+    stream: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to accept. `stop` is told when a command asks the daemon to stop.
+    pub(super) fn start(
+        listener: &UnixListener,
+        gate: &Arc<Gate>,
+        stop: tokio::sync::mpsc::Sender<()>,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::environment(format!("cannot accept connections: {error}"));
+        let shared = Arc::new(Shared {
+            gate: Arc::clone(gate),
+            stop,
+            stopping: AtomicBool::new(false),
+            next: AtomicU64::new(1),
+            open: Mutex::new(HashMap::new()),
+        });
+        let accepting = {
+            let (listener, shared) = (listener.try_clone().map_err(failed)?, Arc::clone(&shared));
+            thread::Builder::new()
+                .name("accept".to_owned())
+                .spawn(move || accept(&listener, &shared))
+                .map_err(failed)?
+        };
+        Ok(Self { shared, accepting, listener: listener.try_clone().map_err(failed)? })
+    }
+
+    /// Ends every connection after what it is deciding now, and waits for that.
+    pub(super) fn stop(self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        // Wakes the accepting thread; a listener that is shut accepts nothing more.
+        if let Err(error) = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both) {
+            log::warn!("cannot shut the listening socket: {error}");
+        }
+        if self.accepting.join().is_err() {
+            log::error!("the accepting thread panicked");
+        }
+        let open: Vec<Open> = lock(&self.shared.open).drain().map(|(_, open)| open).collect();
+        for connection in &open {
+            // Reading ends; a reply that is being written still goes out.
+            let _: io::Result<()> = connection.stream.shutdown(std::net::Shutdown::Read);
+        }
+        for thread in open.into_iter().filter_map(|connection| connection.thread) {
+            if thread.join().is_err() {
+                log::error!("a connection's thread panicked");
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // What the mutexes here guard is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    while !shared.stopping.load(Ordering::Acquire) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if let Err(error) = begin(stream, shared) {
+                    log::warn!("cannot serve a connection: {error}");
+                }
+            }
+            Err(_) if shared.stopping.load(Ordering::Acquire) => break,
+            Err(error) => {
+                log::warn!("cannot accept a connection: {error}");
+                // Out of descriptors, most likely: some are given back as connections end.
+                thread::sleep(STARTING_EVERY);
+            }
+        }
+    }
+}
+
+fn begin(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+    if peer.uid != rustix::process::getuid() {
+        log::warn!("refused a connection of user {}", peer.uid.as_raw());
+        return Ok(());
+    }
+    let second = stream.try_clone()?;
+    let mut open = lock(&shared.open);
+    if open.len() >= CONNECTIONS_MAX {
+        drop(open);
+        let message = format!("there are {CONNECTIONS_MAX} connections already");
+        let _: Result<(), Broken> = Wire::new(stream).send(&[Greeting::Unavailable { message }]);
+        return Ok(());
+    }
+    let number = shared.next.fetch_add(1, Ordering::Relaxed);
+    let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
+    let thread = {
+        let shared = Arc::clone(shared);
+        thread::Builder::new().name(format!("connection {number}")).spawn(move || {
+            match serve(stream, pid, &shared) {
+                Ok(()) | Err(Broken::Closed) => {}
+                Err(broken) => log::warn!("connection {number} (pid {pid}): {broken}"),
+            }
+            lock(&shared.open).remove(&number);
+        })?
+    };
+    open.insert(number, Open { stream: second, thread: Some(thread) });
+    Ok(())
+}
+
+fn serve(stream: UnixStream, pid: u32, shared: &Shared) -> Result<(), Broken> {
+    let mut wire = Wire::new(stream);
+    let hello: Hello = wire.receive(Some(Instant::now() + HELLO_TIMEOUT))?;
+    if hello.build != BUILD {
+        log::warn!("pid {pid} is build {}, this daemon {BUILD}", hello.build);
+        return wire.send(&[Greeting::OtherBuild { build: BUILD.to_owned() }]);
+    }
+    while !shared.gate.wait_open(STARTING_EVERY) {
+        if shared.stopping.load(Ordering::Acquire) {
+            return wire.send(&[Greeting::Unavailable { message: "the daemon is stopping".to_owned() }]);
+        }
+        wire.send(&[Greeting::Starting])?;
+    }
+    let connection = random()?;
+    wire.send(&[Greeting::Welcome { connection }])?;
+    match hello.purpose {
+        Purpose::Relay => session::serve(wire, connection, pid, &shared.gate),
+        Purpose::Command => orders::serve(wire, &shared.gate, &shared.stop),
+    }
+}
+
+/// The number that a connection's permits are bound to: drawn, so that no two connections of any daemons share one.
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(u64::from_be_bytes(bytes))
+}

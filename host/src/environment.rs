@@ -1,0 +1,41 @@
+//! The environment variables that Callgate heeds, read once, here and nowhere else.
+
+use std::env;
+use std::path::PathBuf;
+
+/// What the environment says.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `CALLGATE_HOME`: one folder for everything.
+    pub callgate_home: Option<PathBuf>,
+    /// `CALLGATE_LOG`: how much the daemon's log says.
+    pub log: Option<String>,
+    /// `HOME`
+    pub home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`
+    pub config_home: Option<PathBuf>,
+    /// `XDG_DATA_HOME`
+    pub data_home: Option<PathBuf>,
+    /// `XDG_CACHE_HOME`
+    pub cache_home: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`
+    pub runtime_dir: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Reads it.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn read() -> Self {
+        // The XDG specification: an empty value counts as unset, a relative one is to be ignored.
+        let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        Self {
+            callgate_home: env::var_os("CALLGATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from),
+            log: env::var("CALLGATE_LOG").ok().filter(|level| !level.is_empty()),
+            home: folder("HOME"),
+            config_home: folder("XDG_CONFIG_HOME"),
+            data_home: folder("XDG_DATA_HOME"),
+            cache_home: folder("XDG_CACHE_HOME"),
+            runtime_dir: folder("XDG_RUNTIME_DIR"),
+        }
+    }
+}

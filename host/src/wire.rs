@@ -1,0 +1,118 @@
+//! One end of a unix socket that speaks `callgate-ipc`, for threads that may block.
+
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use callgate_ipc::frame::{self, Malformed, Message};
+
+/// What one read takes at most: whatever has arrived together is decided together.
+const READ_BYTES: usize = 64 * 1024;
+/// A buffer that one large message has grown beyond this is given back once it is empty.
+const KEPT_BYTES_MAX: usize = 1024 * 1024;
+
+/// A connection that can no longer be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The other end closed it.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// Nothing came in time.
+    #[error("no answer came in time")]
+    Silent,
+    /// What came is no message.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The socket failed.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+}
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+    /// What of `buffer` has arrived and is not yet decoded.
+    pending: Range<usize>,
+    outgoing: Vec<u8>,
+    deadline_set: bool,
+}
+
+impl Wire {
+    pub(crate) const fn new(stream: UnixStream) -> Self {
+        Self { stream, buffer: Vec::new(), pending: 0..0, outgoing: Vec::new(), deadline_set: false }
+    }
+
+    /// Sends messages in one write.
+    pub(crate) fn send<M: Message>(&mut self, messages: &[M]) -> Result<(), Broken> {
+        self.outgoing.clear();
+        for message in messages {
+            frame::encode(message, &mut self.outgoing)?;
+        }
+        self.stream.write_all(&self.outgoing)?;
+        Ok(())
+    }
+
+    /// Waits for the next message. Without a deadline it waits for as long as the connection lives.
+    pub(crate) fn receive<M: Message>(&mut self, deadline: Option<Instant>) -> Result<M, Broken> {
+        loop {
+            if let Some(message) = self.arrived()? {
+                return Ok(message);
+            }
+            self.read(deadline)?;
+        }
+    }
+
+    /// The next message, if it has wholly arrived.
+    pub(crate) fn arrived<M: Message>(&mut self) -> Result<Option<M>, Broken> {
+        let Some((message, taken)) = frame::decode(&self.buffer[self.pending.clone()])? else { return Ok(None) };
+        self.pending.start += taken;
+        Ok(Some(message))
+    }
+
+    fn read(&mut self, deadline: Option<Instant>) -> Result<(), Broken> {
+        self.set_deadline(deadline)?;
+        self.make_room();
+        match self.stream.read(&mut self.buffer[self.pending.end..]) {
+            Ok(0) => Err(Broken::Closed),
+            Ok(read) => {
+                self.pending.end += read;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Broken::Silent),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        if deadline.is_none() && !self.deadline_set {
+            return Ok(());
+        }
+        self.deadline_set = deadline.is_some();
+        // A timeout of zero would mean none at all.
+        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        self.stream.set_read_timeout(deadline.map(left))
+    }
+
+    /// Makes room for one read behind what is pending.
+    fn make_room(&mut self) {
+        self.buffer.copy_within(self.pending.clone(), 0);
+        self.pending = 0..self.pending.len();
+        if self.pending.is_empty() && self.buffer.len() > KEPT_BYTES_MAX {
+            self.buffer = Vec::new();
+        }
+        if self.buffer.len() < self.pending.end + READ_BYTES {
+            self.buffer.resize((2 * self.buffer.len()).max(self.pending.end + READ_BYTES), 0);
+        }
+    }
+
+    /// Waits until the other end has closed the connection.
+    pub(crate) fn wait_closed(mut self, deadline: Instant) {
+        while self.read(Some(deadline)).is_ok() {
+            self.pending = 0..0;
+        }
+    }
+}

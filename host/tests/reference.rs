@@ -1,0 +1,73 @@
+//! The generated pages of docs/reference are what the code says. `CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate`
+//! writes them.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+
+use callgate::cli::Cli;
+use callgate_core::code::Code;
+use callgate_core::settle::Filing;
+
+fn check(page: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(page);
+    if std::env::var_os("CALLGATE_UPDATE_REFERENCE").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == text, "docs/reference/{page} is stale: CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate");
+}
+
+#[test]
+fn the_codes_page_is_the_enum() {
+    let mut page = String::from(
+        "# Codes\n\n<!-- generated from host/core/src/code.rs: CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate -->\n\n\
+         Every refusal carries one of these in `_meta[\"dev.callgate/decision\"].code`, and so does its journal entry. A \
+         `denied` is policy's no; an `error` means that no decision could be had, or that the frame was not one that can \
+         be decided. The text of a code never changes its meaning.\n\n| code | filed as | meaning |\n|---|---|---|\n",
+    );
+    for code in Code::ALL {
+        let filing = match code.filing() {
+            Filing::Allowed => "allowed",
+            Filing::Denied => "denied",
+            Filing::Error => "error",
+        };
+        let shown = if *code == Code::Policy { "<plugin>/<code>" } else { code.as_str() };
+        writeln!(page, "| `{shown}` | {filing} | {} |", code.meaning().trim()).unwrap();
+    }
+    check("codes.md", &page);
+}
+
+#[test]
+fn the_command_line_page_is_what_help_says() {
+    let mut page = String::from(
+        "# Command line\n\n<!-- generated from host/src/cli.rs: CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate -->\n\n\
+         Data goes to stdout, everything else to stderr. `--json` prints one object with `\"schema\": 1`; the shapes are in \
+         [json.md](json.md).\n\n| exit code | meaning |\n|---|---|\n\
+         | 0 | done |\n\
+         | 1 | the answer is no: `explain` would refuse, `verify` found a break, `daemon status` has a problem, `demo` found something off |\n\
+         | 2 | wrong usage or configuration |\n\
+         | 3 | the environment: daemon unreachable or not running, disk full, nothing there to verify |\n\
+         | 70 | a fault of Callgate's own |\n\
+         | the server's | `run` ends with its server's exit status, 128 and the signal's number if a signal ended it, 126 or 127 if it could not be started |\n\n\
+         | environment variable | meaning |\n|---|---|\n\
+         | `CALLGATE_HOME` | one folder for everything; without it the XDG base directories |\n\
+         | `CALLGATE_LOG` | how much the daemon's log says: `off`, `error`, `warn`, `info` (default), `debug`, `trace` |\n",
+    );
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    describe(&mut page, "", &mut command);
+    check("cli.md", &page);
+}
+
+fn describe(page: &mut String, above: &str, command: &mut clap::Command) {
+    let name = format!("{above}{}", command.get_name());
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    write!(page, "\n## `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim_end()).unwrap();
+    for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
+        describe(page, &format!("{name} "), sub);
+    }
+}
