@@ -1,0 +1,88 @@
+//! Real clients and servers, from the folder that `tests/peers/install` fills and `CALLGATE_PEERS` names.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The peers.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    folder: PathBuf,
+}
+
+impl Peers {
+    /// `None` when `CALLGATE_PEERS` is not set. Set, but without what it promises, is a failure.
+    pub fn find() -> Option<Self> {
+        let folder = PathBuf::from(std::env::var_os("CALLGATE_PEERS")?);
+        let stamp = folder.join("stamp");
+        assert!(
+            stamp.exists(),
+            "CALLGATE_PEERS is {} and there is no {}\nhint: tests/peers/install {}",
+            folder.display(),
+            stamp.display(),
+            folder.display()
+        );
+        Some(Self { folder })
+    }
+
+    /// The official TypeScript client, about to go through its scenario.
+    pub fn typescript_client(&self, sdk: &str, names: &str) -> Command {
+        self.node("client.mjs", &[sdk, names])
+    }
+
+    /// The official Python client, about to go through its scenario.
+    pub fn python_client(&self, mode: &str, names: &str) -> Command {
+        let mut command = Command::new(self.python(2));
+        command.arg(source("client.py")).args([mode, names]);
+        self.with_environment(command)
+    }
+
+    /// A script of this suite under Node.
+    pub fn node(&self, script: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("node");
+        command.arg(source(script)).args(arguments);
+        self.with_environment(command)
+    }
+
+    fn with_environment(&self, mut command: Command) -> Command {
+        command.env("CALLGATE_PEERS", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
+        command
+    }
+
+    /// The Python that has the official SDK of major version 1 or 2.
+    pub fn python(&self, major: u32) -> PathBuf {
+        self.folder.join(format!("python-mcp-{major}/bin/python"))
+    }
+
+    /// The reference server, which speaks the handshake dialects.
+    pub fn everything(&self) -> Vec<OsString> {
+        let program = self.folder.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+        vec!["node".into(), program.into(), "stdio".into()]
+    }
+
+    /// The reference file server over `folder`.
+    pub fn filesystem(&self, folder: &Path) -> Vec<OsString> {
+        let program = self.folder.join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+        vec!["node".into(), program.into(), folder.into()]
+    }
+
+    /// This suite's server on the official TypeScript SDK.
+    pub fn typescript_server(&self) -> Vec<OsString> {
+        vec!["node".into(), source("server.mjs").into()]
+    }
+
+    /// This suite's server on the official Python SDK.
+    pub fn python_server(&self) -> Vec<OsString> {
+        vec![self.python(2).into(), source("server.py").into()]
+    }
+
+    /// A published server on the Python SDK's first major version.
+    pub fn sqlite_server(&self, database: &Path) -> Vec<OsString> {
+        let program = self.folder.join("python-mcp-1/bin/mcp-server-sqlite");
+        vec![program.into(), "--db-path".into(), database.into()]
+    }
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers").join(name)
+}
