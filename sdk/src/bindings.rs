@@ -1,6 +1,5 @@
 //! The contract's types and exports, generated from `wit/`. Nothing is written by hand here.
 #![expect(clippy::same_length_and_capacity, reason = "wit-bindgen takes vectors apart and together again")]
-#![expect(missing_docs, reason = "wit-bindgen documents what wit/ documents, and not the glue around it")]
 
 wit_bindgen::generate!({
     path: "../wit/0.1.0",

@@ -7,6 +7,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::command::Finished;
+use crate::wait;
 
 /// A small file system in memory; unmounted when it goes.
 #[derive(Debug)]
@@ -45,7 +46,9 @@ impl SmallDisk {
 
     /// Forbids and allows writing.
     pub fn set_read_only(&self, read_only: bool) {
-        mount(&["-o", if read_only { "remount,ro" } else { "remount,rw" }], self.folder.path());
+        let options = if read_only { "remount,ro" } else { "remount,rw" };
+        // A process that is ending may still be about to close its files.
+        wait::until_true("the disk to be remounted", || mounted(&["-o", options], self.folder.path()).code == Some(0));
     }
 }
 
@@ -101,5 +104,9 @@ impl Drop for Filling {
 }
 
 fn mount(options: &[&str], folder: &Path) {
-    let _: Finished = Finished::of(Command::new("mount").args(options).arg(folder)).exits(0);
+    let _: Finished = mounted(options, folder).exits(0);
+}
+
+fn mounted(options: &[&str], folder: &Path) -> Finished {
+    Finished::of(Command::new("mount").args(options).arg(folder))
 }

@@ -113,7 +113,7 @@ codes! {
     Unterminated = "unterminated", Error;
     /// Not a JSON-RPC 2.0 message: not an object, no or another `jsonrpc`, a `method` that is no string, neither `method` nor `result` nor `error`.
     NotAMessage = "not-a-message", Error;
-    /// `method` stands beside `result` or `error`, or `result` beside `error`.
+    /// The message has `method` beside `result` or `error`, or `result` beside `error`.
     MixedMessage = "mixed-message", Error;
     /// The id is neither a string nor a whole number.
     BadId = "bad-id", Error;

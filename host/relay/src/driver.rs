@@ -7,6 +7,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::pin::Pin;
+use std::process::ExitStatus;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub(crate) struct Driver<'a, D> {
     daemon_out: Option<Sink>,
     /// Daemons started by this relay, to be reaped.
     started: Vec<Detached>,
+    /// How the last of them that ended did.
+    daemon_ended: Option<ExitStatus>,
     signals: Signals,
     descent: Option<Descent>,
     end: Option<End>,
@@ -94,6 +97,7 @@ impl<'a, D: Daemon> Driver<'a, D> {
             daemon_in: None,
             daemon_out: None,
             started: Vec::new(),
+            daemon_ended: None,
             signals,
             descent: None,
             end: None,
@@ -302,10 +306,21 @@ impl<'a, D: Daemon> Driver<'a, D> {
         }
         if self.signals.child.poll_recv(context).is_ready() {
             moved = true;
-            self.started.retain_mut(|daemon| daemon.ended().is_none());
+            self.reap_daemons();
             self.look_after_the_server(now);
         }
         moved
+    }
+
+    fn reap_daemons(&mut self) {
+        let Self { started, daemon_ended, .. } = self;
+        started.retain_mut(|daemon| match daemon.ended() {
+            Some(status) => {
+                *daemon_ended = Some(status);
+                false
+            }
+            None => true,
+        });
     }
 
     /// A signal ends the session whatever else was about to.
@@ -341,7 +356,10 @@ impl<'a, D: Daemon> Driver<'a, D> {
                 }
                 Err(error) => format!("{}: {error}", path.display()),
             },
-            Ok(None) => "none is running".to_owned(),
+            Ok(None) => match self.daemon_ended {
+                Some(status) => format!("none is running; the last one started here ended with {status}"),
+                None => "none is running".to_owned(),
+            },
             Err(error) => error.to_string(),
         };
         if self.session.link.may_start() {

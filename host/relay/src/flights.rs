@@ -39,6 +39,8 @@ pub(crate) struct Flights {
 struct Noted {
     flight: Flight,
     cancelled: bool,
+    /// How many other requests went to the server under the same id.
+    others: u32,
 }
 
 /// Why a request is not noted.
@@ -59,13 +61,16 @@ impl Flights {
         if self.noted.len() >= FLIGHTS_MAX && !self.make_room() {
             return Err(NotNoted::Full);
         }
-        self.noted.insert(key, Noted { flight, cancelled: false });
+        self.noted.insert(key, Noted { flight, cancelled: false, others: 0 });
         Ok(())
     }
 
-    /// Takes note that a request goes to the server without being noted.
-    pub(crate) const fn miss(&mut self) {
-        self.missed = true;
+    /// Takes note that a request goes to the server which could not be noted.
+    pub(crate) fn pass(&mut self, key: &IdKey) {
+        match self.noted.get_mut(key) {
+            Some(noted) => noted.others = noted.others.saturating_add(1),
+            None => self.missed = true,
+        }
     }
 
     /// Whether an answer to nothing that is noted must be wrong.
@@ -99,18 +104,32 @@ impl Flights {
         }
     }
 
-    /// Forgets a request that nobody will answer.
+    /// Forgets a call that the server will not answer.
     pub(crate) fn forget(&mut self, key: &IdKey) {
-        self.noted.remove(key);
+        self.take(key);
     }
 
     /// The server answered. `None`: nobody asked it.
     pub(crate) fn answered(&mut self, key: &IdKey) -> Option<Flight> {
-        match self.noted.get(key)?.flight {
-            // The server was never given that call.
-            Flight::Waiting(_) => None,
-            Flight::Released { .. } | Flight::Request(_) => self.noted.remove(key).map(|noted| noted.flight),
+        let noted = self.noted.get_mut(key)?;
+        match noted.flight {
+            Flight::Released { .. } | Flight::Request(_) => self.take(key),
+            // The server was never given that call; it can only mean another request under the same id.
+            Flight::Waiting(_) => {
+                noted.others = noted.others.checked_sub(1)?;
+                Some(Flight::Request(Asks::Nothing))
+            }
         }
+    }
+
+    /// Takes the request under `key` out. The first answer is taken for its own; others under the same id stay.
+    fn take(&mut self, key: &IdKey) -> Option<Flight> {
+        let noted = self.noted.get_mut(key)?;
+        if let Some(others) = noted.others.checked_sub(1) {
+            noted.others = others;
+            return Some(std::mem::replace(&mut noted.flight, Flight::Request(Asks::Nothing)));
+        }
+        self.noted.remove(key).map(|noted| noted.flight)
     }
 
     /// The entries of every call that was released and not answered; nothing is in flight afterwards.
@@ -172,6 +191,18 @@ mod tests {
             flights.note(key(id), REQUEST).unwrap();
         }
         assert_eq!(flights.note(key(FLIGHTS_MAX), REQUEST), Err(NotNoted::Full));
+    }
+
+    #[test]
+    fn a_second_request_under_an_id_is_owed_an_answer_of_its_own() {
+        let mut flights = Flights::default();
+        let released = Flight::Released { entry: 5 };
+        flights.note(key(1), released).unwrap();
+        assert_eq!(flights.note(key(1), REQUEST), Err(NotNoted::InFlight));
+        flights.pass(&key(1));
+        let answers = [0, 1, 2].map(|_| flights.answered(&key(1)));
+        assert_eq!(answers, [Some(released), Some(REQUEST), None]);
+        assert!(flights.knows_all());
     }
 
     #[test]

@@ -150,11 +150,11 @@ impl Session {
             },
             About::Request { key, asks, speaker } => {
                 self.speaker.update(speaker);
-                self.note(key.clone(), *asks, &message, now);
+                self.note(key, *asks, &message, now);
             }
             About::Requests(keys) => {
                 for key in keys {
-                    self.note(key.clone(), Asks::Nothing, &message, now);
+                    self.note(key, Asks::Nothing, &message, now);
                 }
             }
             About::Other => {}
@@ -165,12 +165,12 @@ impl Session {
     }
 
     /// Notes a request that goes to the server whatever comes of it.
-    fn note(&mut self, key: IdKey, asks: Asks, message: &Message, now: Instant) {
-        match self.flights.note(key, Flight::Request(asks)) {
+    fn note(&mut self, key: &IdKey, asks: Asks, message: &Message, now: Instant) {
+        match self.flights.note(key.clone(), Flight::Request(asks)) {
             Ok(()) => {}
-            Err(NotNoted::Full) => self.flights.miss(),
+            Err(NotNoted::Full) => self.flights.pass(key),
             Err(NotNoted::InFlight) => {
-                self.flights.miss();
+                self.flights.pass(key);
                 let detail = "a request takes an id that is in flight; it was forwarded";
                 self.events.refused(Code::IdInFlight, detail, Frame::of(message.bytes()), now);
             }

@@ -18,7 +18,7 @@ pub struct Ladder {
 impl Ladder {
     /// 1.5 s in all: MCP clients wait 2 s after closing our input before they kill us, and a killed relay cannot clean up.
     pub const STANDARD: Self = Self {
-        close: Duration::from_millis(500),
+        close: Duration::from_millis(800),
         terminate: Duration::from_secs(1),
         kill: Duration::from_millis(1400),
         leave: Duration::from_millis(1500),
@@ -101,7 +101,7 @@ mod tests {
                 steps.push((rung, millisecond));
             }
         }
-        let expected = [(Rung::Close, 500), (Rung::Terminate, 1000), (Rung::Kill, 1400), (Rung::Leave, 1500)];
+        let expected = [(Rung::Close, 800), (Rung::Terminate, 1000), (Rung::Kill, 1400), (Rung::Leave, 1500)];
         assert_eq!(steps, expected);
         assert_eq!(descent.next_at(), None);
     }

@@ -199,8 +199,12 @@ impl Journal {
             let closed = closed(&home.entries());
             allowed.iter().all(|seq| closed.contains(seq)).then_some(())
         });
+        // A kill may meet a daemon that has not begun to serve yet; most have to meet one at work.
         let starts = self.entries.iter().filter(|entry| entry.kind == "daemon.start").count();
-        assert!(starts > usize::try_from(kills()).unwrap(), "a daemon for every kill, and the last one: {starts}");
+        assert!(
+            2 * starts > usize::try_from(kills()).unwrap(),
+            "only {starts} daemons were at work when they were killed"
+        );
     }
 }
 

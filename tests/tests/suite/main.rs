@@ -9,6 +9,7 @@ mod kill;
 mod lifecycle;
 mod parsers;
 mod peers;
+mod repo;
 mod traps;
 
 use std::io::Write;

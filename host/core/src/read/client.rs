@@ -42,7 +42,7 @@ fn line(frame: &[u8]) -> Result<&str, Unreadable<'_>> {
 
 /// A refusal that cannot be answered, because no id can be read.
 fn silent<'a>(objection: Objection) -> Unreadable<'a> {
-    objection.answering(Vec::new())
+    objection.answering([])
 }
 
 impl From<Box<Fault>> for Unreadable<'_> {
@@ -62,7 +62,9 @@ impl Objection {
         Self { code, detail: detail.into() }
     }
 
-    fn answering(self, answer: Vec<&str>) -> Unreadable<'_> {
+    /// Answers under those of the candidates that are ids.
+    fn answering<'a>(self, candidates: impl IntoIterator<Item = &'a str>) -> Unreadable<'a> {
+        let answer = candidates.into_iter().filter(|raw| Id::read(raw).is_some()).collect();
         Unreadable { code: self.code, detail: self.detail, answer }
     }
 }
@@ -73,6 +75,8 @@ struct Envelope<'a> {
     jsonrpc: Option<&'a str>,
     id: Option<&'a str>,
     method: Option<&'a str>,
+    /// A `method` says `tools/call`. Kept, because a method may be megabytes long and this is asked for every key.
+    is_call: bool,
     params: Option<Params<'a>>,
     result: Option<&'a str>,
     error: Option<&'a str>,
@@ -103,21 +107,17 @@ struct Meta<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn is_call(&self) -> bool {
-        self.method.and_then(string).is_some_and(|method| method == TOOLS_CALL)
-    }
-
     /// What is asked about repeated keys further down. Only a `tools/call` is judged by them; as long as the method is not
     /// known this may be one.
     fn deep_repeats(&self) -> Repeats {
-        if self.method.is_none() || self.is_call() { Repeats::Remembered } else { Repeats::Ignored }
+        if self.method.is_none() || self.is_call { Repeats::Remembered } else { Repeats::Ignored }
     }
 
-    /// The id to answer a refusal under. None for what may be the client's own answer: its id is of the server's ids, and
-    /// the client may have a request of its own in flight under the same.
-    fn answer(&self) -> Option<&'a str> {
+    /// The id to answer a refusal under, if it is one. None for what may be the client's own answer: its id is of the
+    /// server's ids, and the client may have a request of its own in flight under the same.
+    fn to_answer(&self) -> Option<&'a str> {
         let is_answer = self.method.is_none() && (self.result.or(self.error).is_some() || self.resembles_answer);
-        self.id.filter(|raw| !is_answer && !self.id_in_doubt && Id::read(raw).is_some())
+        self.id.filter(|_| !is_answer && !self.id_in_doubt)
     }
 }
 
@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
     fn single(mut self) -> Result<ClientMessage<'a>, Unreadable<'a>> {
         let envelope = self.envelope()?;
         self.scanner.end()?;
-        let answer = envelope.answer();
-        self.understand(envelope).map_err(|objection| objection.answering(answer.into_iter().collect()))
+        let answer = envelope.to_answer();
+        self.understand(envelope).map_err(|objection| objection.answering(answer))
     }
 
     fn batch(mut self) -> Result<ClientMessage<'a>, Unreadable<'a>> {
@@ -160,8 +160,8 @@ impl<'a> Reader<'a> {
             number += 1;
             if self.scanner.peek() == Some(b'{') {
                 let envelope = self.envelope()?;
-                answer.extend(envelope.answer());
-                call = call.or(envelope.is_call().then_some(number));
+                answer.extend(envelope.to_answer());
+                call = call.or(envelope.is_call.then_some(number));
                 match self.understand(envelope) {
                     Ok(ClientMessage::Request(request)) => requests.push(request.id),
                     Ok(_) => {}
@@ -199,7 +199,11 @@ impl<'a> Reader<'a> {
             let deep = envelope.deep_repeats();
             match &*self.scanner.spelled(key) {
                 "jsonrpc" => envelope.jsonrpc = Some(self.scanner.value(deep)?),
-                "method" => envelope.method = Some(self.scanner.value(deep)?),
+                "method" => {
+                    let method = self.scanner.value(deep)?;
+                    envelope.is_call |= string(method).is_some_and(|method| method == TOOLS_CALL);
+                    envelope.method = Some(method);
+                }
                 "params" => envelope.params = Some(self.params(deep)?),
                 "id" => {
                     envelope.id_in_doubt |= envelope.id.is_some();

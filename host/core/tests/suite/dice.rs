@@ -151,7 +151,9 @@ pub(crate) fn string(text: &str, dice: &mut Dice) -> String {
             (Some(short), 0..=10) => json.push_str(short),
             (_, roll) => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
-                    json.push_str(&if roll == 10 { format!("\\u{unit:04x}") } else { format!("\\u{unit:04X}") });
+                    let digits = format!("{unit:04x}");
+                    json.push_str("\\u");
+                    json.push_str(&if roll == 10 { digits } else { digits.to_uppercase() });
                 }
             }
         }

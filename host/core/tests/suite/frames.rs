@@ -435,3 +435,18 @@ fn a_refusal_shows_foreign_text_escaped_and_cut() {
     let repeated = read_client(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\",\"x\":1,\"x\":2}\n").unwrap_err();
     assert_eq!(repeated.to_string(), "the key \"x\" at byte 44 stands twice in its object");
 }
+
+/// Each would take hours if some step over it were quadratic.
+#[test]
+fn no_frame_takes_more_than_its_length() {
+    let long = "x".repeat(4_000_000);
+    let keys = (0..200_000).map(|index| format!(r#""k{index}":1,"#)).collect::<Vec<_>>().concat();
+    let marks = "\u{301}".repeat(1_000_000);
+    taken(&line(&format!(r#"{{"method":"{long}",{keys}"jsonrpc":"2.0","id":1}}"#)));
+    taken(&line(&tools_call(&format!(r#"{{{keys}"a":1}}"#))));
+    taken(&line(&format!(r#"{{{keys}"{marks}":1,"jsonrpc":"2.0","id":1,"method":"a"}}"#)));
+    let escaped = keys.replace('k', r"\u006b");
+    taken(&line(&tools_call(&format!(r#"{{{escaped}"a":1}}"#))));
+    let note = r#"{"jsonrpc":"2.0","method":"a"}"#;
+    taken(&line(&format!("[{}{note}]", format!("{note},").repeat(100_000))));
+}

@@ -46,7 +46,7 @@ impl Tree {
     }
 }
 
-/// serde_json, which keeps no repeated key of its own accord.
+/// `serde_json`, which keeps no repeated key of its own accord.
 mod serde_json_tree {
     use super::*;
 
@@ -111,7 +111,7 @@ fn by_serde_json(text: &[u8]) -> Option<Tree> {
     serde_json::from_slice(text).ok()
 }
 
-/// serde_json refuses numbers beyond an f64, which JSON has: there it is only asked whether it knows of nothing else.
+/// `serde_json` refuses numbers beyond an f64, which JSON has: there it is only asked whether it knows of nothing else.
 fn is_beyond_serde_json(text: &[u8]) -> bool {
     let refused =
         serde_json::from_slice::<Tree>(text).is_err_and(|error| error.to_string().starts_with("number out of range"));
@@ -195,12 +195,23 @@ fn views(frame: &[u8]) -> Vec<Cow<'_, [u8]>> {
     // Decoded with U+FFFD where it is not UTF-8, and with half a surrogate pair let pass.
     let lossy = String::from_utf8_lossy(line);
     views.push(lossy.as_bytes().to_vec().into());
-    let mut halves = lossy.into_owned();
-    for half in ["\\ud800", "\\uD800", "\\udc00", "\\uDC00"] {
-        halves = halves.replace(half, "\\ufffd");
-    }
-    views.push(halves.into_bytes().into());
+    views.push(without_surrogates(&lossy).into_bytes().into());
     views
+}
+
+/// The text with U+FFFD for every escaped surrogate.
+fn without_surrogates(text: &str) -> String {
+    let mut parts = text.split("\\u");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let surrogate = part
+            .get(..4)
+            .is_some_and(|digits| u32::from_str_radix(digits, 16).is_ok_and(|unit| (0xd800..0xe000).contains(&unit)));
+        whole.push_str("\\u");
+        whole.push_str(if surrogate { "fffd" } else { "" });
+        whole.push_str(part.get(if surrogate { 4.. } else { 0.. }).unwrap_or_default());
+    }
+    whole
 }
 
 /// The trees that some server may see in a frame.
@@ -500,7 +511,7 @@ fn mutate(frame: &mut Vec<u8>, at: usize, dice: &mut Dice) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
     fn parsers_agree_about_what_is_taken_and_none_sees_a_call_in_anything_else(entropy in prop::collection::vec(any::<u8>(), 0..300)) {
@@ -529,7 +540,7 @@ fn the_frames_that_are_tried_are_of_every_kind() {
         state.to_be_bytes()[0]
     };
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..20_000 {
+    for _ in 0..5000 {
         let entropy = (0..300).map(|_| byte()).collect();
         *seen.entry(check(&frame(entropy))).or_default() += 1;
     }
@@ -554,7 +565,7 @@ fn the_frames_that_are_tried_are_of_every_kind() {
         "bad-call",
     ];
     for kind in expected {
-        assert!(seen.get(kind).is_some_and(|count| *count >= 10), "{kind}: {seen:?}");
+        assert!(seen.get(kind).is_some_and(|count| *count >= 5), "{kind}: {seen:?}");
     }
 }
 

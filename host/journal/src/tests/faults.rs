@@ -122,7 +122,7 @@ fn another_writer_cannot_make_the_chain_fork() {
     let journal = place.open();
     allow(&journal, "one").unwrap();
     // Another process appends an entry of its own, which it must not and which no lock of SQLite's hinders.
-    place.tamper("INSERT INTO entry SELECT 2, time_ms, kind, body, chain FROM entry WHERE seq = 1");
+    place.tamper("INSERT INTO entry (seq, time_ms, kind, body, chain) SELECT 2, time_ms, kind, body, chain FROM entry WHERE seq = 1");
     assert!(allow(&journal, "two").is_err());
     let failure = allow(&journal, "three").unwrap_err();
     assert!(

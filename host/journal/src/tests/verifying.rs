@@ -110,8 +110,14 @@ const EDITS: &[(&str, Option<u64>)] = &[
     ("UPDATE entry SET seq = 100000 WHERE seq = 12", Some(12)),
     ("UPDATE entry SET seq = 0 WHERE seq = 1", Some(1)),
     ("UPDATE entry SET seq = -seq WHERE seq = 1", Some(1)),
-    ("INSERT INTO entry SELECT max(seq) + 1, time_ms, kind, body, chain FROM entry", None),
-    ("INSERT INTO entry SELECT max(seq) + 2, time_ms, kind, body, chain FROM entry", None),
+    (
+        "INSERT INTO entry (seq, time_ms, kind, body, chain) SELECT max(seq) + 1, time_ms, kind, body, chain FROM entry",
+        None,
+    ),
+    (
+        "INSERT INTO entry (seq, time_ms, kind, body, chain) SELECT max(seq) + 2, time_ms, kind, body, chain FROM entry",
+        None,
+    ),
     ("UPDATE entry SET value = x'7b7d' WHERE seq = 5", Some(5)),
     ("UPDATE entry SET salt = zeroblob(16) WHERE seq = 5", Some(5)),
     ("UPDATE entry SET salt = zeroblob(16), form = 'full', value = x'7b7d' WHERE seq = 1", Some(1)),

@@ -50,15 +50,15 @@ impl Play {
     }
 
     fn connect(&mut self, connection: u64) {
-        self.greet(Greeting::Welcome { connection });
+        self.greet(&Greeting::Welcome { connection });
         self.daemon(&ToRelay::Opened);
     }
 
-    fn greet(&mut self, greeting: Greeting) {
+    fn greet(&mut self, greeting: &Greeting) {
         if !self.session.link.is_connected() {
             self.session.reached_daemon(self.now);
         }
-        encode(&greeting, self.session.mail.room()).unwrap();
+        encode(greeting, self.session.mail.room()).unwrap();
         self.session.read_daemon(self.now);
     }
 
@@ -110,7 +110,7 @@ impl Play {
     }
 
     /// What the server gets.
-    fn to_server(&mut self) -> String {
+    fn server_gets(&mut self) -> String {
         let mut all = Vec::new();
         while self.session.to_server.bytes() > 0 {
             let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
@@ -123,7 +123,7 @@ impl Play {
     }
 
     /// What the client gets.
-    fn to_client(&mut self) -> String {
+    fn client_gets(&mut self) -> String {
         let mut all = Vec::new();
         while !self.session.to_client.next_chunk().is_empty() {
             let chunk = self.session.to_client.next_chunk().to_vec();
@@ -135,7 +135,7 @@ impl Play {
 
     /// The answers the client gets: their ids, and the codes of ours.
     fn answers(&mut self) -> Vec<(Value, Option<String>)> {
-        let text = self.to_client();
+        let text = self.client_gets();
         let messages = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let code = |message: &Value| {
             let meta = message.pointer("/result/_meta/dev.callgate~1decision/code");
@@ -226,8 +226,8 @@ fn frames_without_a_call_pass_byte_for_byte_in_order() {
         "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"nobody/knows\"}\n",
     );
     play.client(frames);
-    assert_eq!(play.to_server(), frames);
-    assert_eq!(play.to_client(), "");
+    assert_eq!(play.server_gets(), frames);
+    assert_eq!(play.client_gets(), "");
 }
 
 #[test]
@@ -235,16 +235,16 @@ fn a_permitted_call_goes_on_as_the_bytes_that_arrived() {
     let mut play = Play::open();
     let frame = "  {\"id\" : 1e0,\"params\":{\"arguments\":{\"n\":9007199254740993 },\"name\":\"\\u0061\"},\"method\":\"tools\\/call\",\"jsonrpc\":\"2.0\"} \r\n";
     play.client(frame);
-    assert_eq!(play.to_server(), "", "not before its permit");
+    assert_eq!(play.server_gets(), "", "not before its permit");
     let decides = play.decides();
     assert_eq!(decides.len(), 1);
     let decide = &decides[0];
     assert_eq!((decide.sequence, decide.tool.as_str(), decide.request_id.as_str()), (1, "a", "1e0"));
     assert_eq!(decide.arguments, "{\"n\":9007199254740993 }");
     play.permit(1, frame);
-    assert_eq!(play.to_server(), frame);
+    assert_eq!(play.server_gets(), frame);
     play.server(&answer(1));
-    assert_eq!(play.to_client(), answer(1));
+    assert_eq!(play.client_gets(), answer(1));
     assert_eq!(play.outcomes(), [(101, Outcome::Ok)]);
 }
 
@@ -270,7 +270,7 @@ fn server_frames_pass_untouched_whatever_they_are_and_what_is_odd_is_told() {
     let mut play = Play::open();
     let frames = "log line\n{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"roots/list\"}\n\u{feff}{}\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
     play.server(frames);
-    assert_eq!(play.to_client(), frames);
+    assert_eq!(play.client_gets(), frames);
     assert_eq!(play.anomalies().iter().map(|(from, _)| *from).collect::<Vec<_>>(), [Side::Server, Side::Server]);
 }
 
@@ -283,9 +283,9 @@ fn frames_behind_an_undecided_call_wait_for_it_and_keep_their_order() {
     play.client(PING);
     let second = play.call(2);
     play.permit(2, &second);
-    assert_eq!(play.to_server(), "", "decisions come in any order, frames do not");
+    assert_eq!(play.server_gets(), "", "decisions come in any order, frames do not");
     play.permit(1, &first);
-    assert_eq!(play.to_server(), first + PING + &second);
+    assert_eq!(play.server_gets(), first + PING + &second);
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn a_refused_call_is_answered_at_once_and_what_stood_behind_it_moves_up() {
     play.client(PING);
     play.deny(2);
     assert_eq!(play.answers(), [refusal(2, "rules/deny")], "it overtakes the call before it");
-    assert_eq!(play.to_server(), "");
+    assert_eq!(play.server_gets(), "");
     play.permit(1, &first);
-    assert_eq!(play.to_server(), first + PING);
+    assert_eq!(play.server_gets(), first + PING);
     assert_eq!(play.anomalies(), [], "the daemon journaled it");
 }
 
@@ -313,7 +313,7 @@ fn a_refusal_has_the_shape_of_its_dialect_and_echoes_the_raw_id() {
     );
     play.client("{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"a\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"}}}\n");
     (1..=3).for_each(|sequence| play.deny(sequence));
-    let text = play.to_client();
+    let text = play.client_gets();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("\"id\":9007199254740993,\"result\":"), "{}", lines[0]);
     assert!(lines[1].contains("\"id\":\"\\u0041\",\"error\":"), "{}", lines[1]);
@@ -330,9 +330,9 @@ fn a_call_cancelled_before_its_decision_is_never_forwarded_or_answered_and_its_p
     let frame = play.call(1);
     play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n");
     play.client(PING);
-    assert_eq!(play.to_server(), PING, "nor is its cancellation");
+    assert_eq!(play.server_gets(), PING, "nor is its cancellation");
     play.permit(1, &frame);
-    assert_eq!((play.to_server().as_str(), play.to_client().as_str()), ("", ""));
+    assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
     assert_eq!(play.outcomes(), [(101, Outcome::Error)]);
 }
 
@@ -342,7 +342,7 @@ fn a_call_cancelled_and_then_denied_is_not_answered() {
     play.call(1);
     play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1.0}}\n");
     play.deny(1);
-    assert_eq!((play.to_server().as_str(), play.to_client().as_str()), ("", ""));
+    assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn a_permitted_call_that_waits_for_its_turn_can_still_be_cancelled() {
     play.permit(2, &second);
     play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":2}}\n");
     play.permit(1, &first);
-    assert_eq!(play.to_server(), first);
+    assert_eq!(play.server_gets(), first);
     assert_eq!(play.outcomes(), [(102, Outcome::Error)]);
 }
 
@@ -364,9 +364,9 @@ fn a_released_call_is_cancelled_by_the_server_and_a_late_answer_passes() {
     play.permit(1, &frame);
     let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n";
     play.client(cancel);
-    assert_eq!(play.to_server(), frame + cancel);
+    assert_eq!(play.server_gets(), frame + cancel);
     play.server(&answer(1));
-    assert_eq!(play.to_client(), answer(1));
+    assert_eq!(play.client_gets(), answer(1));
     assert_eq!(play.outcomes(), [(101, Outcome::Ok)]);
 }
 
@@ -377,7 +377,7 @@ fn a_call_cancelled_before_the_daemon_was_asked_is_told_of() {
     play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n");
     play.connect(CONNECTION);
     assert_eq!(play.anomalies(), [(Side::Client, Code::Withdrawn)]);
-    assert_eq!((play.to_server().as_str(), play.to_client().as_str()), ("", ""));
+    assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
 }
 
 // Ids.
@@ -389,7 +389,7 @@ fn a_call_cannot_take_an_id_in_flight_under_any_spelling() {
     let waiting = play.call(2);
     play.client("{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}\n");
     play.client("{\"jsonrpc\":\"2.0\",\"id\":2e0,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}\n");
-    let text = play.to_client();
+    let text = play.client_gets();
     let codes: Vec<_> =
         text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["error"]["code"].clone()).collect();
     assert_eq!(codes, [json!(-32600), json!(-32600)]);
@@ -397,7 +397,20 @@ fn a_call_cannot_take_an_id_in_flight_under_any_spelling() {
     let told = play.told();
     assert_eq!(told.iter().filter(|told| matches!(told, FromRelay::Decide(_))).count(), 1);
     play.permit(1, &waiting);
-    assert!(play.to_server().ends_with(&waiting), "the first one is untouched");
+    assert!(play.server_gets().ends_with(&waiting), "the first one is untouched");
+}
+
+#[test]
+fn another_request_may_take_an_id_in_flight_and_that_is_told() {
+    let mut play = Play::open();
+    let frame = play.call(1);
+    let request = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    play.client(request);
+    play.permit(1, &frame);
+    assert_eq!(play.server_gets(), frame + request);
+    assert_eq!(play.anomalies(), [(Side::Client, Code::IdInFlight)]);
+    play.server(&answer(1).repeat(2));
+    assert_eq!(play.told(), [FromRelay::Outcome(CallOutcome { decision: 101, outcome: Outcome::Ok })]);
 }
 
 #[test]
@@ -412,8 +425,8 @@ fn an_id_is_free_again_once_answered_refused_or_withdrawn() {
     play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n");
     play.call(1);
     play.permit(4, &frame);
-    assert!(play.to_client().contains("rules/deny"));
-    assert_eq!(play.to_server(), frame.repeat(2));
+    assert!(play.client_gets().contains("rules/deny"));
+    assert_eq!(play.server_gets(), frame.repeat(2));
 }
 
 #[test]
@@ -421,11 +434,11 @@ fn the_servers_own_ids_are_not_the_clients() {
     let mut play = Play::open();
     let frame = play.call(1);
     play.permit(1, &frame);
-    play.to_server();
+    play.server_gets();
     play.server("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\"}\n");
     let response = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
     play.client(response);
-    assert_eq!(play.to_server(), response);
+    assert_eq!(play.server_gets(), response);
     assert_eq!(play.outcomes(), []);
     play.server(&answer(1));
     assert_eq!(play.outcomes(), [(101, Outcome::Ok)]);
@@ -441,7 +454,7 @@ fn an_answer_under_an_alias_counts_and_a_second_one_and_one_to_nothing_are_told(
     assert_eq!(play.outcomes(), [(101, Outcome::Error)]);
     play.server(&(answer(1) + &answer(9)));
     assert_eq!(play.anomalies(), [(Side::Server, Code::UnexpectedAnswer); 2]);
-    assert_eq!(play.to_client(), alias.to_owned() + &answer(1) + &answer(9), "all of them pass");
+    assert_eq!(play.client_gets(), alias.to_owned() + &answer(1) + &answer(9), "all of them pass");
 }
 
 #[test]
@@ -451,7 +464,7 @@ fn an_answer_to_a_call_that_the_server_was_not_given_settles_nothing() {
     play.server(&answer(1));
     assert_eq!(play.anomalies(), [(Side::Server, Code::UnexpectedAnswer)]);
     play.permit(1, &frame);
-    assert_eq!(play.to_server(), frame);
+    assert_eq!(play.server_gets(), frame);
     play.server(&answer(1));
     assert_eq!(play.outcomes(), [(101, Outcome::Ok)]);
 }
@@ -476,8 +489,8 @@ fn an_unreadable_frame_goes_nowhere_is_answered_where_one_id_is_certain_and_alwa
         let mut play = Play::open();
         play.client(frame);
         play.client(PING);
-        assert_eq!(play.to_server(), PING, "{frame}");
-        assert_eq!(play.to_client().lines().count(), answers, "{frame}");
+        assert_eq!(play.server_gets(), PING, "{frame}");
+        assert_eq!(play.client_gets().lines().count(), answers, "{frame}");
         assert_eq!(play.anomalies().len(), 1, "{frame}");
     }
 }
@@ -486,7 +499,7 @@ fn an_unreadable_frame_goes_nowhere_is_answered_where_one_id_is_certain_and_alwa
 fn a_batch_with_a_call_is_refused_whole_and_each_of_its_requests_is_answered() {
     let mut play = Play::open();
     play.client("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}},{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]\n");
-    assert_eq!(play.to_server(), "");
+    assert_eq!(play.server_gets(), "");
     assert_eq!(play.answers(), [refusal(1, "batch-call"), refusal(2, "batch-call")]);
     assert_eq!(play.anomalies(), [(Side::Client, Code::BatchCall)]);
 }
@@ -500,7 +513,7 @@ fn a_batch_of_very_many_requests_is_not_answered_without_bound() {
     play.client(&format!(
         "[{pings}{{\"jsonrpc\":\"2.0\",\"id\":9999,\"method\":\"tools/call\",\"params\":{{\"name\":\"a\"}}}}]\n"
     ));
-    assert_eq!(play.to_client().lines().count(), ANSWERS_MAX);
+    assert_eq!(play.client_gets().lines().count(), ANSWERS_MAX);
 }
 
 #[test]
@@ -509,7 +522,7 @@ fn a_frame_that_is_too_long_and_a_tail_without_a_line_feed_go_nowhere_and_are_to
     let call = call_frame(1, "a", "{}");
     play.session.client_sent(Piece::TooLong { bytes: 70_000 }, play.now);
     play.session.client_sent(Piece::Unterminated(call.trim_end().as_bytes().to_vec()), play.now);
-    assert_eq!((play.to_server().as_str(), play.to_client().as_str()), ("", ""));
+    assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
     assert_eq!(play.anomalies(), [(Side::Client, Code::FrameTooLong), (Side::Client, Code::Unterminated)]);
 }
 
@@ -520,14 +533,14 @@ fn calls_wait_for_the_connection_and_are_asked_about_in_order_once_it_is_open() 
     let mut play = Play::new();
     let first = play.call(1);
     let second = play.call(2);
-    play.greet(Greeting::Welcome { connection: CONNECTION });
+    play.greet(&Greeting::Welcome { connection: CONNECTION });
     assert_eq!(play.decides(), [], "not before the session is open");
     play.daemon(&ToRelay::Opened);
     let asked: Vec<_> = play.decides().into_iter().map(|decide| (decide.sequence, decide.request_id)).collect();
     assert_eq!(asked, [(1, "1".to_owned()), (2, "2".to_owned())]);
     play.permit(1, &first);
     play.permit(2, &second);
-    assert_eq!(play.to_server(), first + &second);
+    assert_eq!(play.server_gets(), first + &second);
 }
 
 #[test]
@@ -537,7 +550,7 @@ fn without_a_daemon_the_rest_passes_and_every_call_is_refused_and_told_of_later(
     play.client("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n");
     play.wait(DEADLINE);
     assert_eq!(play.answers(), [refusal(1, "daemon-unreachable")]);
-    assert!(play.to_server().contains("tools/list"));
+    assert!(play.server_gets().contains("tools/list"));
     play.wait(Duration::from_millis(3100));
     assert_eq!(play.session.due(), None, "it is given up as long as nobody needs it");
     play.call(3);
@@ -549,24 +562,24 @@ fn without_a_daemon_the_rest_passes_and_every_call_is_refused_and_told_of_later(
     play.connect(CONNECTION);
     assert_eq!(play.anomalies(), [(Side::Client, Code::DaemonUnreachable); 2]);
     play.permit(1, &frame);
-    assert_eq!(play.to_server(), frame);
+    assert_eq!(play.server_gets(), frame);
 }
 
 #[test]
 fn a_daemon_that_is_starting_is_waited_for_and_the_time_of_the_calls_begins_when_it_is_ready() {
     let mut play = Play::new();
     let frame = play.call(1);
-    play.greet(Greeting::Starting);
+    play.greet(&Greeting::Starting);
     play.wait(Duration::from_secs(9));
-    assert_eq!(play.to_client(), "");
+    assert_eq!(play.client_gets(), "");
     play.connect(CONNECTION);
     play.wait(Duration::from_secs(1));
     play.permit(1, &frame);
-    assert_eq!(play.to_server(), frame);
+    assert_eq!(play.server_gets(), frame);
 
     let mut play = Play::new();
     play.call(1);
-    play.greet(Greeting::Starting);
+    play.greet(&Greeting::Starting);
     play.wait(STARTING_MAX);
     assert_eq!(play.answers(), [refusal(1, "daemon-slow")], "but not for ever");
 }
@@ -575,8 +588,8 @@ fn a_daemon_that_is_starting_is_waited_for_and_the_time_of_the_calls_begins_when
 fn a_daemon_of_another_build_is_not_asked_and_the_refusal_names_the_remedy() {
     let mut play = Play::new();
     play.call(1);
-    play.greet(Greeting::OtherBuild { build: "2".to_owned() });
-    let text = play.to_client();
+    play.greet(&Greeting::OtherBuild { build: "2".to_owned() });
+    let text = play.client_gets();
     assert!(text.contains("older-build") && text.contains("callgate daemon restart"), "{text}");
     play.call(2);
     assert_eq!(play.answers(), [refusal(2, "older-build")]);
@@ -586,7 +599,7 @@ fn a_daemon_of_another_build_is_not_asked_and_the_refusal_names_the_remedy() {
 fn a_session_that_cannot_be_opened_refuses_every_call_for_that_reason() {
     let mut play = Play::new();
     play.call(1);
-    play.greet(Greeting::Welcome { connection: CONNECTION });
+    play.greet(&Greeting::Welcome { connection: CONNECTION });
     play.daemon(&ToRelay::NotOpened(Reason::of(Code::JournalForeign, "the database was swapped", Retry::Never)));
     play.call(2);
     assert_eq!(play.answers(), [refusal(1, "journal-foreign"), refusal(2, "journal-foreign")]);
@@ -603,7 +616,7 @@ fn a_decision_that_comes_too_late_finds_its_connection_gone_and_releases_nothing
     assert!(!play.session.link.is_connected());
     play.connect(CONNECTION + 1);
     play.permit(1, &frame);
-    assert_eq!(play.to_server(), "");
+    assert_eq!(play.server_gets(), "");
     assert!(!play.session.link.is_connected(), "an answer to nothing ends the connection");
     drop(second);
 }
@@ -630,7 +643,7 @@ fn a_lost_connection_refuses_what_was_asked_and_nothing_is_asked_twice() {
         .collect();
     assert_eq!(asked, [(1, "2")], "sequences begin anew");
     play.permit(1, &frame);
-    assert_eq!(play.to_server(), frame);
+    assert_eq!(play.server_gets(), frame);
 }
 
 #[test]
@@ -642,7 +655,7 @@ fn a_permit_for_another_connection_frame_or_call_releases_nothing_and_ends_the_c
         let mut play = Play::open();
         let frame = play.call(1);
         play.daemon(&foreign(&frame)[which]);
-        assert_eq!(play.to_server(), "");
+        assert_eq!(play.server_gets(), "");
         assert_eq!(play.answers(), [refusal(1, "reply-mismatch")]);
         assert!(!play.session.link.is_connected());
     }
@@ -654,7 +667,7 @@ fn a_permit_cannot_be_spent_twice() {
     let frame = play.call(1);
     play.permit(1, &frame);
     play.permit(1, &frame);
-    assert_eq!(play.to_server(), frame);
+    assert_eq!(play.server_gets(), frame);
     assert!(!play.session.link.is_connected());
 }
 
@@ -685,7 +698,7 @@ fn no_more_calls_wait_than_there_is_room_for() {
     let mut play = Play::open();
     let count = u64::try_from(CALLS_WAITING_MAX).unwrap();
     (1..=count).for_each(|id| drop(play.call(id)));
-    assert_eq!(play.to_client(), "");
+    assert_eq!(play.client_gets(), "");
     play.call(count + 1);
     assert_eq!(play.answers(), [refusal(count + 1, "session-overload")]);
     let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n";
@@ -694,7 +707,7 @@ fn no_more_calls_wait_than_there_is_room_for() {
     assert_eq!(play.answers(), [refusal(count + 2, "session-overload")], "a withdrawn call is still being decided");
     play.deny(1);
     play.call(count + 3);
-    assert_eq!(play.to_client(), "");
+    assert_eq!(play.client_gets(), "");
 }
 
 #[test]
@@ -708,7 +721,7 @@ fn a_server_that_does_not_read_stops_the_client() {
         sent += notification.len();
     }
     assert!(sent <= QUEUED_BYTES_MAX + notification.len());
-    play.to_server();
+    play.server_gets();
     assert!(play.session.takes_input());
 }
 
@@ -724,7 +737,7 @@ fn refusals_that_nobody_reads_stop_the_client_and_take_bounded_room() {
             play.told();
         }
     }
-    play.to_client();
+    play.client_gets();
     assert!(play.session.takes_input());
 }
 
@@ -797,7 +810,7 @@ fn when_the_server_goes_open_calls_have_failed_and_nobody_is_answered() {
     let mut play = Play::open();
     let first = play.call(1);
     play.permit(1, &first);
-    play.to_server();
+    play.server_gets();
     let second = play.call(2);
     play.permit(2, &second);
     let third = play.call(3);
@@ -805,7 +818,7 @@ fn when_the_server_goes_open_calls_have_failed_and_nobody_is_answered() {
     assert_eq!(play.outcomes(), [(102, Outcome::Error), (101, Outcome::Error)]);
     assert!(play.session.is_owed());
     play.permit(3, &third);
-    assert_eq!((play.to_server().as_str(), play.to_client().as_str()), ("", ""));
+    assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
     assert_eq!(play.outcomes(), [(103, Outcome::Error)]);
     assert!(!play.session.is_owed());
 }
@@ -818,5 +831,5 @@ fn when_the_time_is_up_calls_without_a_decision_are_refused_and_permitted_ones_g
     play.permit(2, &second);
     play.session.stop_waiting(play.now);
     assert_eq!(play.answers(), [refusal(1, "daemon-slow")]);
-    assert_eq!(play.to_server(), second);
+    assert_eq!(play.server_gets(), second);
 }

@@ -125,7 +125,7 @@ fn signals_go_to_the_servers_group_and_end_the_session() {
 fn a_signal_ends_a_session_whose_client_and_server_are_both_stuck() {
     let setup = Setup::new();
     let mut relay = setup.relay(&shell("trap '' TERM; yes"));
-    until("the server is started", || !relay.children().is_empty());
+    assert_eq!(relay.line(), "y\n");
     let server = relay.children()[0];
     relay.signal(Signal::TERM);
     assert_eq!(relay.exit_code(), Some(137));
