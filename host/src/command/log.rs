@@ -145,16 +145,13 @@ fn decision_text(decision: &DecisionView) -> String {
         Filing::Error => "error",
     };
     let agent = body.agent.as_ref().map_or("-", |agent| agent.name.as_str());
-    let mut text = format!("{filed:<8} {}/{} agent {agent}", body.server.name, body.tool);
-    match (&body.reason, &body.rule) {
-        (Some(reason), _) => text.push_str(&format!(": {reason}")),
-        (None, Some(rule)) => text.push_str(&format!(" by {}", rule.text)),
-        (None, None) => {}
-    }
-    if let Some(state) = decision.call.map(state) {
-        text.push_str(&format!(" [{state}]"));
-    }
-    text
+    let why = match (&body.reason, &body.rule) {
+        (Some(reason), _) => format!(": {reason}"),
+        (None, Some(rule)) => format!(" by {}", rule.text),
+        (None, None) => String::new(),
+    };
+    let state = decision.call.map(|call| format!(" [{}]", state(call))).unwrap_or_default();
+    format!("{filed:<8} {}/{} agent {agent}{why}{state}", body.server.name, body.tool)
 }
 
 const fn state(state: CallState) -> &'static str {

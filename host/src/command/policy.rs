@@ -22,7 +22,7 @@ pub(super) fn policy(policy: Policy, home: &Home) -> Outcome {
         Policy::Default { effect, scope } => add(home, effect.into(), key(Target::Default, scope)),
         Policy::Remove { tool, scope, .. } => remove(home, key(tool.map_or(Target::Default, Target::Tool), scope)),
         Policy::List(json) => list(home, json),
-        Policy::Explain { tool, scope, args, json } => explain(home, tool, scope, args, json),
+        Policy::Explain { tool, scope, args, json } => explain(home, &tool, scope, args, json),
     }
 }
 
@@ -79,14 +79,14 @@ fn list(home: &Home, json: Json) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn explain(home: &Home, tool: String, scope: Scope, arguments: String, json: Json) -> Outcome {
-    let question = Explain { tool: tool.clone(), agent: scope.agent, server: scope.server, arguments };
+fn explain(home: &Home, tool: &str, scope: Scope, arguments: String, json: Json) -> Outcome {
+    let question = Explain { tool: tool.to_owned(), agent: scope.agent, server: scope.server, arguments };
     let reply = Client::connect(home)?.ask(&Command::Explain(question))?;
     let CommandReply::Explained(explained) = reply else { return Err(unexpected()) };
     if json.json {
         output::json(&explained)?;
     } else {
-        print(&tool, &explained)?;
+        print(tool, &explained)?;
     }
     Ok(if explained.verdict == Word::Allow { Exit::Done } else { Exit::No })
 }

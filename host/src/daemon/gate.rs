@@ -267,7 +267,7 @@ impl Gate {
         let Rules { generation, entries } = journal.rules()?;
         let chain = policies.chain(&self.config, generation, &entries).unwrap_or_else(|error| {
             log::error!("every call is refused: the rules do not load: {error}");
-            policies.broken_chain(generation, &error)
+            Policies::broken_chain(generation, &error)
         });
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
         Ok(Open { policies: Arc::clone(policies), journal, switch: Switch::new(chain.chain), changing: Mutex::new(()) })

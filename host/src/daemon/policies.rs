@@ -56,7 +56,7 @@ impl Policies {
     }
 
     /// A chain that denies every call and says why.
-    pub(super) fn broken_chain(&self, generation: u64, why: &str) -> Made {
+    pub(super) fn broken_chain(generation: u64, why: &str) -> Made {
         let member = Member { plugin: "rules".to_owned(), component: Digest::of(RULES), settings: Digest::of(b"") };
         let chain =
             Chain::new(generation, callgate_core::evaluate::ChainDefault::Deny, vec![Link::broken(member, why)]);

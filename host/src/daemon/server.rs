@@ -83,7 +83,7 @@ impl Server {
         let open: Vec<Open> = lock(&self.shared.open).drain().map(|(_, open)| open).collect();
         for connection in &open {
             // Reading ends; a reply that is being written still goes out.
-            let _: io::Result<()> = connection.stream.shutdown(std::net::Shutdown::Read);
+            connection.stream.shutdown(std::net::Shutdown::Read).ok();
         }
         for thread in open.into_iter().filter_map(|connection| connection.thread) {
             if thread.join().is_err() {
@@ -127,7 +127,7 @@ fn begin(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
     if open.len() >= CONNECTIONS_MAX {
         drop(open);
         let message = format!("there are {CONNECTIONS_MAX} connections already");
-        let _: Result<(), Broken> = Wire::new(stream).send(&[Greeting::Unavailable { message }]);
+        Wire::new(stream).send(&[Greeting::Unavailable { message }]).ok();
         return Ok(());
     }
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +153,9 @@ fn serve(stream: UnixStream, pid: u32, shared: &Shared) -> Result<(), Broken> {
         log::warn!("pid {pid} is build {}, this daemon {BUILD}", hello.build);
         return wire.send(&[Greeting::OtherBuild { build: BUILD.to_owned() }]);
     }
-    while !shared.gate.wait_open(STARTING_EVERY) {
+    // The first time at once: whoever waits has to hear in time that there is something to wait for.
+    let mut patience = Duration::ZERO;
+    while !shared.gate.wait_open(std::mem::replace(&mut patience, STARTING_EVERY)) {
         if shared.stopping.load(Ordering::Acquire) {
             return wire.send(&[Greeting::Unavailable { message: "the daemon is stopping".to_owned() }]);
         }

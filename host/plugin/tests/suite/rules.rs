@@ -37,8 +37,14 @@ fn cases() -> Vec<Case> {
     serde_json::from_slice(&fs::read(repository().join("tests/cases/rules.json")).unwrap()).unwrap()
 }
 
+/// The component: the committed one, or with `CALLGATE_PLUGINS=<folder>` the one that was built there.
+fn component() -> Vec<u8> {
+    let folder = std::env::var_os("CALLGATE_PLUGINS").map_or_else(|| repository().join("plugins/dist"), PathBuf::from);
+    fs::read(folder.join("rules.wasm")).unwrap()
+}
+
 fn rules() -> Plugin {
-    engine(Limits::SHIPPED).load(&fs::read(repository().join("plugins/dist/rules.wasm")).unwrap()).unwrap()
+    engine(Limits::SHIPPED).load(&component()).unwrap()
 }
 
 fn asked(Expected { server, tool, agent, .. }: &Expected) -> Call {
@@ -121,7 +127,7 @@ fn settings_that_do_not_load_are_told_with_a_place_and_a_hint() {
 
 #[test]
 fn the_component_is_known_by_the_digest_of_its_bytes() {
-    let bytes = fs::read(repository().join("plugins/dist/rules.wasm")).unwrap();
+    let bytes = component();
     let plugin = rules();
     assert_eq!(plugin.digest(), Digest::of(&bytes));
     let manifest = plugin.manifest().unwrap();
