@@ -9,8 +9,6 @@ use callgate_ipc::frame::{decode, encode};
 use callgate_ipc::message::{Anomaly, CallOutcome};
 use serde_json::{Value, json};
 
-use super::client::CALLS_WAITING_MAX;
-use super::refusals::ANSWERS_MAX;
 use super::*;
 use crate::events::{EVENTS_MAX, RIDE_WAIT};
 use crate::link::STARTING_MAX;
