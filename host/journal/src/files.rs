@@ -119,7 +119,9 @@ pub(crate) fn private_parent(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    std::fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))
+    std::fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))?;
+    // Of the two folders of an install neither may be on the disk without the other after a power cut.
+    sync_parent(folder)
 }
 
 /// Puts the names in the folder of `path` on the disk.

@@ -67,9 +67,20 @@ impl Reader {
             None => None,
             Some(marker) => {
                 let expected = install::read_marker(marker)?;
-                if expected.is_none() && database.exists() {
-                    let (database, marker) = (database.to_owned(), marker.to_owned());
-                    return Err(OpenError::MarkerMissing { database, marker });
+                match (&expected, database.exists()) {
+                    (None, true) => {
+                        return Err(OpenError::MarkerMissing {
+                            database: database.to_owned(),
+                            marker: marker.to_owned(),
+                        });
+                    }
+                    (Some(_), false) => {
+                        return Err(OpenError::DatabaseMissing {
+                            database: database.to_owned(),
+                            marker: marker.to_owned(),
+                        });
+                    }
+                    (None, false) | (Some(_), true) => {}
                 }
                 expected
             }

@@ -64,6 +64,11 @@ fn a_journal_that_went_missing_is_not_made_again() {
     assert!(matches!(error, OpenError::DatabaseMissing { .. }), "{error}");
     assert!(matches!(error.ledger_failure(), LedgerFailure::Foreign(_)));
     assert!(!place.database().exists());
+    let reading = Reader::open(&place.database(), Some(&place.marker())).err().unwrap();
+    assert!(matches!(reading, OpenError::DatabaseMissing { .. }));
+    let never_started = Place::new();
+    let reading = Reader::open(&never_started.database(), Some(&never_started.marker())).err().unwrap();
+    assert!(matches!(reading, OpenError::Missing { .. }));
 }
 
 #[test]
