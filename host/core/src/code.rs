@@ -84,7 +84,7 @@ codes! {
     ReplyMismatch = "reply-mismatch", Error;
     /// The session's id was used before, by another session.
     SessionUsed = "session-used", Error;
-    /// More calls of this session wait for a decision than there is room for.
+    /// More requests of this session are in flight than there may be.
     SessionOverload = "session-overload", Error;
     /// The call could not be written to the server.
     ServerWrite = "server-write", Error;

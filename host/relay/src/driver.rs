@@ -3,10 +3,8 @@
 //! One task waits for everything at once, so that an event costs one wake-up and nothing is handed from task to task.
 //! Every buffer lives in the session or in [`Frames`]; a read or a write that is not ready leaves no bytes behind.
 
-use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::io::IoSlice;
 use std::process::ExitStatus;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -16,17 +14,22 @@ use callgate_stdio::detached::Detached;
 use callgate_stdio::frames::Frames;
 use callgate_stdio::ladder::{Descent, Ladder, Rung};
 use callgate_stdio::pipes::{Sink, Source};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::Sleep;
+use tokio::time::timeout;
 
+use crate::alarm::{Alarm, now};
+use crate::dial::connect;
 use crate::session::Session;
+use crate::signals::Signals;
 use crate::to_server::FRAMES_PER_WRITE;
 use crate::{Daemon, End, Exit};
 
 /// How long the end of the session may take to be told; it does not delay the exit.
-pub(crate) const CLOSE_MAX: Duration = Duration::from_millis(100);
+const CLOSE_MAX: Duration = Duration::from_millis(100);
+/// The exit code when the server was killed and its end was not waited for: 128 and SIGKILL.
+const KILLED: u8 = 137;
+/// The exit code when the server cannot be asked after.
+const LOST: u8 = 70;
 
 /// The relay at work.
 pub(crate) struct Driver<'a, D> {
@@ -49,31 +52,6 @@ pub(crate) struct Driver<'a, D> {
     descent: Option<Descent>,
     end: Option<End>,
     alarm: Alarm,
-}
-
-/// The signals a relay listens to. Made before the child, so that its end is not missed.
-pub(crate) struct Signals {
-    child: tokio::signal::unix::Signal,
-    asked_to_end: [(Signal, tokio::signal::unix::Signal); 3],
-}
-
-/// A timer that is only set when it would ring too late: ringing early costs less than setting it with every event.
-struct Alarm {
-    sleep: Pin<Box<Sleep>>,
-    set_for: Option<Instant>,
-}
-
-impl Signals {
-    pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self {
-            child: signal(SignalKind::child())?,
-            asked_to_end: [
-                (Signal::TERM, signal(SignalKind::terminate())?),
-                (Signal::INT, signal(SignalKind::interrupt())?),
-                (Signal::HUP, signal(SignalKind::hangup())?),
-            ],
-        })
-    }
 }
 
 impl<'a, D: Daemon> Driver<'a, D> {
@@ -101,26 +79,28 @@ impl<'a, D: Daemon> Driver<'a, D> {
             signals,
             descent: None,
             end: None,
-            alarm: Alarm { sleep: Box::pin(tokio::time::sleep(Duration::ZERO)), set_for: None },
+            alarm: Alarm::new(),
         }
     }
 
     /// Relays until both sides are done, kills what is left of the server, and tells the daemon.
     pub(crate) async fn run(mut self) -> Exit {
-        std::future::poll_fn(|context| self.poll_relay(context)).await;
+        poll_fn(|context| self.poll_relay(context)).await;
         self.session.server_gone(now());
         // Before the daemon is told, so that nothing of the server outlives the time it was given.
         self.group.kill();
         let end = self.end.unwrap_or(End::ServerExited);
-        // Too late for the daemon to hear is no failure of the session.
-        drop(tokio::time::timeout(CLOSE_MAX, self.part(end)).await);
+        self.part(end).await;
         Exit { code: self.ended.map_or(KILLED, Ended::exit_code), end }
     }
 
+    /// Tells the daemon. That it does not hear in time is no failure of the session.
     async fn part(&mut self, end: End) {
-        std::future::poll_fn(|context| self.poll_owed(context)).await;
+        let owed = poll_fn(|context| self.poll_owed(context));
+        drop(timeout(CLOSE_MAX / 2, owed).await);
         self.session.close(end.as_str(), now());
-        std::future::poll_fn(|context| self.poll_mail_sent(context)).await;
+        let sent = poll_fn(|context| self.poll_mail_sent(context));
+        drop(timeout(CLOSE_MAX / 2, sent).await);
     }
 
     /// Does everything that can be done now. Pending until something can be done again, ready at the end.
@@ -148,12 +128,14 @@ impl<'a, D: Daemon> Driver<'a, D> {
     }
 
     fn is_over(&self) -> bool {
-        let took = |rung| self.descent.is_some_and(|descent| descent.took(rung));
-        let server_is_done =
-            took(Rung::Leave) || (self.ended.is_some() && (self.server_out.is_none() || took(Rung::Kill)));
+        let server_is_done = self.server_out.is_none() && (self.ended.is_some() || self.is_leaving());
         let client_is_done = self.client_out.is_none() || self.session.to_client.next_chunk().is_empty();
         // A client that is still there gets all of it, however long it takes to read, as it would from a pipe.
-        server_is_done && (client_is_done || (took(Rung::Leave) && self.end == Some(End::Signal)))
+        (server_is_done && client_is_done) || (self.is_leaving() && self.end == Some(End::Signal))
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.descent.is_some_and(|descent| descent.took(Rung::Leave))
     }
 
     // Time.
@@ -161,10 +143,7 @@ impl<'a, D: Daemon> Driver<'a, D> {
     fn pass_time(&mut self, now: Instant) {
         self.session.pass_time(now);
         self.climb_down(now);
-        if !self.session.link.is_connected() {
-            self.daemon_in = None;
-            self.daemon_out = None;
-        }
+        self.drop_daemon_if_lost();
         if self.session.link.dial_is_due(now) {
             self.dial(now);
         }
@@ -193,7 +172,7 @@ impl<'a, D: Daemon> Driver<'a, D> {
                 Rung::Close => self.close_server_input(now),
                 Rung::Terminate => self.signal_group(Signal::TERM),
                 Rung::Kill => self.signal_group(Signal::KILL),
-                Rung::Leave => self.server_out = None,
+                Rung::Leave => {}
             }
         }
     }
@@ -248,6 +227,8 @@ impl<'a, D: Daemon> Driver<'a, D> {
             let Ok(bytes) = written else {
                 self.client_out = None;
                 self.client_in = None;
+                // The server learns of it as it would from a pipe of the client's.
+                self.server_out = None;
                 self.begin_end(End::ClientClosed, now);
                 break;
             };
@@ -261,7 +242,11 @@ impl<'a, D: Daemon> Driver<'a, D> {
     fn take_from_server(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         let to_client = &mut self.session.to_client;
         let Some(server) = self.server_out.as_mut().filter(|_| !to_client.is_full()) else { return false };
-        let Poll::Ready(read) = server.poll_read(context, to_client.room()) else { return false };
+        let Poll::Ready(read) = server.poll_read(context, to_client.room()) else {
+            // The group is dead: whoever still holds the pipe is not waited for.
+            let left = self.is_leaving() && self.server_out.take().is_some();
+            return left;
+        };
         if read.is_ok_and(|bytes| bytes > 0) {
             to_client.took_in();
         } else {
@@ -295,16 +280,12 @@ impl<'a, D: Daemon> Driver<'a, D> {
 
     fn take_signals(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
         let mut moved = false;
-        for at in 0..self.signals.asked_to_end.len() {
-            let (signal, stream) = &mut self.signals.asked_to_end[at];
-            if stream.poll_recv(context).is_ready() {
-                let signal = *signal;
-                moved = true;
-                self.signal_group(signal);
-                self.told_to_end(now);
-            }
+        while let Some(signal) = self.signals.poll_asked_to_end(context) {
+            moved = true;
+            self.signal_group(signal);
+            self.end_by_signal(now);
         }
-        if self.signals.child.poll_recv(context).is_ready() {
+        if self.signals.poll_child(context) {
             moved = true;
             self.reap_daemons();
             self.look_after_the_server(now);
@@ -324,7 +305,7 @@ impl<'a, D: Daemon> Driver<'a, D> {
     }
 
     /// A signal ends the session whatever else was about to.
-    fn told_to_end(&mut self, now: Instant) {
+    fn end_by_signal(&mut self, now: Instant) {
         if self.end != Some(End::Signal) {
             self.end = Some(End::Signal);
             self.descent.get_or_insert_with(|| Descent::new(Ladder::STANDARD, now));
@@ -347,20 +328,13 @@ impl<'a, D: Daemon> Driver<'a, D> {
     // Daemon.
 
     fn dial(&mut self, now: Instant) {
-        let trouble = match self.daemon.socket() {
-            Ok(Some(path)) => match dial(&path).and_then(|fd| Ok((Source::own(fd.try_clone()?)?, Sink::own(fd)?))) {
-                Ok((source, sink)) => {
-                    self.daemon_in = Some(source);
-                    self.daemon_out = Some(sink);
-                    return self.session.reached_daemon(now);
-                }
-                Err(error) => format!("{}: {error}", path.display()),
-            },
-            Ok(None) => match self.daemon_ended {
-                Some(status) => format!("none is running; the last one started here ended with {status}"),
-                None => "none is running".to_owned(),
-            },
-            Err(error) => error.to_string(),
+        let trouble = match connect(self.daemon) {
+            Ok((source, sink)) => {
+                self.daemon_in = Some(source);
+                self.daemon_out = Some(sink);
+                return self.session.reached_daemon(now);
+            }
+            Err(trouble) => self.with_last_status(trouble.to_string()),
         };
         if self.session.link.may_start() {
             match self.daemon.start() {
@@ -373,6 +347,14 @@ impl<'a, D: Daemon> Driver<'a, D> {
             self.session.link.started();
         }
         self.session.missed_daemon(trouble, now);
+    }
+
+    /// What is wrong, and what became of the daemon that was started here last: often the same thing.
+    fn with_last_status(&self, trouble: String) -> String {
+        match self.daemon_ended {
+            Some(status) => format!("{trouble}; the one started last ended with {status}"),
+            None => trouble,
+        }
     }
 
     fn take_from_daemon(&mut self, context: &mut Context<'_>, now: Instant) -> bool {
@@ -427,39 +409,4 @@ impl<'a, D: Daemon> Driver<'a, D> {
         self.write_to_daemon(context, now());
         if self.daemon_out.is_none() || self.session.mail.unsent().is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }
-}
-
-/// The exit code when the server was killed and its end was not waited for: 128 and SIGKILL.
-const KILLED: u8 = 137;
-/// The exit code when the server cannot be asked after.
-const LOST: u8 = 70;
-
-impl Alarm {
-    /// Whether it rang; `due` has to be looked at again then.
-    fn poll(&mut self, context: &mut Context<'_>, due: Option<Instant>) -> bool {
-        let Some(due) = due else { return false };
-        if self.set_for.is_none_or(|set_for| due < set_for) {
-            self.sleep.as_mut().reset(due.into());
-            self.set_for = Some(due);
-        }
-        let rang = self.sleep.as_mut().poll(context).is_ready();
-        if rang {
-            self.set_for = None;
-        }
-        rang
-    }
-}
-
-/// The runtime's clock, which tests can stop.
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
-/// Connects without waiting: a daemon that is stopped lets its backlog run full, and then connecting would block.
-fn dial(path: &Path) -> io::Result<OwnedFd> {
-    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
 }

@@ -5,7 +5,9 @@
 //! that is neither the server's nor a refusal, and never a call without its permit.
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod catalogue;
+mod dial;
 mod driver;
 mod events;
 mod flights;
@@ -15,6 +17,7 @@ mod mail;
 mod order;
 mod reasons;
 mod session;
+mod signals;
 #[cfg(test)]
 mod testing;
 mod to_client;
@@ -31,8 +34,10 @@ use callgate_stdio::detached::Detached;
 use callgate_stdio::frames::Frames;
 use callgate_stdio::pipes::{Sink, Source};
 
-use crate::driver::{Driver, Signals, now};
+use crate::alarm::now;
+use crate::driver::Driver;
 use crate::session::{Session, Terms};
+use crate::signals::Signals;
 
 /// What a relay needs to know.
 #[derive(Clone, Debug)]

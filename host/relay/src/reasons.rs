@@ -52,9 +52,10 @@ pub(crate) fn mismatch(what: &str) -> Reason {
     )
 }
 
-/// Too much waits already.
-pub(crate) fn overload(what: &str, most: usize) -> Reason {
-    Reason::of(Code::SessionOverload, format!("{most} {what} already, the most there may be"), Retry::Later)
+/// Too many requests are in flight.
+pub(crate) fn overload(most: usize) -> Reason {
+    let message = format!("{most} requests of this session are in flight, the most there may be");
+    Reason::of(Code::SessionOverload, message, Retry::Later)
 }
 
 /// The call cannot be put into a question to the daemon.

@@ -19,17 +19,28 @@ use tokio::io::unix::AsyncFd;
 /// Where bytes are read from.
 #[derive(Debug)]
 pub struct Source {
-    end: End,
+    form: Form,
+    fd: Reading,
     /// A read is tried without waiting for readiness first: there may be bytes that no event will announce again.
     untried: bool,
+    _borrowed: Option<Borrowed>,
 }
 
 /// Where bytes are written to.
 #[derive(Debug)]
 pub struct Sink {
-    end: End,
-    /// The last write found no room.
-    full: bool,
+    form: Form,
+    /// `None` only while it changes from one to the other.
+    state: Option<Writing>,
+    _borrowed: Option<Borrowed>,
+}
+
+/// Room is only watched for when there was none: a watched socket that always has room reports every byte that the other
+/// side takes, a wake-up each.
+#[derive(Debug)]
+enum Writing {
+    Free(OwnedFd),
+    Waiting(AsyncFd<OwnedFd>),
 }
 
 /// What is at the other side, as far as it matters to how it is asked.
@@ -45,17 +56,17 @@ enum Form {
     File,
 }
 
-#[derive(Debug)]
-struct End {
-    watched: Watched,
+/// One of our standard streams, ready to be used.
+struct Opened {
+    fd: OwnedFd,
     form: Form,
-    /// Holds the flags to put back; dropped after the descriptor it speaks of.
-    _borrowed: Option<Borrowed>,
+    borrowed: Option<Borrowed>,
 }
 
 #[derive(Debug)]
-enum Watched {
+enum Reading {
     Polled(AsyncFd<OwnedFd>),
+    /// The kernel knows no readiness for it: it always is.
     Always(OwnedFd),
 }
 
@@ -69,12 +80,19 @@ struct Borrowed {
 impl Source {
     /// Our own standard input.
     pub fn stdin() -> io::Result<Self> {
-        End::of_stream(rustix::stdio::stdin(), OFlags::RDONLY, Interest::READABLE).map(Self::from)
+        Self::of_stream(rustix::stdio::stdin())
     }
 
     /// The reading end of a pipe or socket whose description nobody shares.
     pub fn own(fd: OwnedFd) -> io::Result<Self> {
-        End::of_own(fd, Interest::READABLE).map(Self::from)
+        let form = Form::of(fd.as_fd())?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { form, fd: Reading::new(fd)?, untried: true, _borrowed: None })
+    }
+
+    fn of_stream(stream: BorrowedFd<'_>) -> io::Result<Self> {
+        let Opened { fd, form, borrowed } = open(stream, OFlags::RDONLY)?;
+        Ok(Self { form, fd: Reading::new(fd)?, untried: true, _borrowed: borrowed })
     }
 
     /// Appends to `into` what has arrived, at most as much as it has room for, and tells how much; 0 at the end.
@@ -82,9 +100,9 @@ impl Source {
     pub fn poll_read(&mut self, context: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         let room = into.capacity() - into.len();
         debug_assert!(room > 0, "reading into no room looks like the end of the stream");
-        let form = self.end.form;
+        let form = self.form;
         if self.untried {
-            match read(form, self.end.watched.fd(), into) {
+            match read(form, self.fd.fd(), into) {
                 Err(Errno::AGAIN) => self.untried = false,
                 Ok(bytes) => {
                     self.untried = !form.is_drained(bytes, room);
@@ -93,8 +111,8 @@ impl Source {
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
-        let Watched::Polled(watched) = &self.end.watched else {
-            return Poll::Ready(read(form, self.end.watched.fd(), into).map_err(io::Error::from));
+        let Reading::Polled(watched) = &self.fd else {
+            return Poll::Ready(read(form, self.fd.fd(), into).map_err(io::Error::from));
         };
         loop {
             let mut guard = ready!(watched.poll_read_ready(context))?;
@@ -114,7 +132,7 @@ impl Source {
     /// Ready when nobody can write to the other side any more, although what was written may not have been read yet. To
     /// be asked while reading is paused; never ready for a file.
     pub fn poll_hangup(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Watched::Polled(watched) = &self.end.watched else { return Poll::Pending };
+        let Reading::Polled(watched) = &self.fd else { return Poll::Pending };
         self.untried = true;
         loop {
             let Ok(mut guard) = ready!(watched.poll_read_ready(context)) else { return Poll::Pending };
@@ -126,51 +144,46 @@ impl Source {
     }
 }
 
-impl From<End> for Source {
-    fn from(end: End) -> Self {
-        Self { end, untried: true }
-    }
-}
-
 impl Sink {
     /// Our own standard output.
     pub fn stdout() -> io::Result<Self> {
-        End::of_stream(rustix::stdio::stdout(), OFlags::WRONLY, Interest::WRITABLE).map(Self::from)
+        Self::of_stream(rustix::stdio::stdout())
     }
 
     /// The writing end of a pipe or socket whose description nobody shares.
     pub fn own(fd: OwnedFd) -> io::Result<Self> {
-        End::of_own(fd, Interest::WRITABLE).map(Self::from)
+        let form = Form::of(fd.as_fd())?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { form, state: Some(Writing::Free(fd)), _borrowed: None })
+    }
+
+    fn of_stream(stream: BorrowedFd<'_>) -> io::Result<Self> {
+        let Opened { fd, form, borrowed } = open(stream, OFlags::WRONLY)?;
+        Ok(Self { form, state: Some(Writing::Free(fd)), _borrowed: borrowed })
     }
 
     /// Writes as much as there is room for, and tells how much. Most writes find room, so writing comes before waiting.
     pub fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let form = self.end.form;
-        if !self.full {
-            match write(form, self.end.watched.fd(), bytes) {
-                Err(Errno::AGAIN) => self.full = true,
-                other => return Poll::Ready(other.map_err(io::Error::from)),
-            }
-        }
-        let Watched::Polled(watched) = &self.end.watched else {
-            return Poll::Ready(Err(Errno::AGAIN.into()));
-        };
         loop {
-            let mut guard = ready!(watched.poll_write_ready(context))?;
-            match write(form, watched.as_fd(), bytes) {
-                Err(Errno::AGAIN) => guard.clear_ready(),
-                other => {
-                    self.full = false;
-                    return Poll::Ready(other.map_err(io::Error::from));
-                }
+            match self.state.take() {
+                Some(Writing::Free(fd)) => match write(self.form, fd.as_fd(), bytes) {
+                    Err(Errno::AGAIN) => self.state = Some(Writing::Waiting(watch(fd, Interest::WRITABLE)?)),
+                    written => {
+                        self.state = Some(Writing::Free(fd));
+                        return Poll::Ready(written.map_err(io::Error::from));
+                    }
+                },
+                Some(Writing::Waiting(watched)) => match watched.poll_write_ready(context) {
+                    Poll::Ready(Ok(_)) => self.state = Some(Writing::Free(watched.into_inner())),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        self.state = Some(Writing::Waiting(watched));
+                        return Poll::Pending;
+                    }
+                },
+                None => return Poll::Ready(Err(Errno::BADF.into())),
             }
         }
-    }
-}
-
-impl From<End> for Sink {
-    fn from(end: End) -> Self {
-        Self { end, full: false }
     }
 }
 
@@ -197,40 +210,12 @@ impl Form {
     }
 }
 
-impl End {
-    fn of_stream(stream: BorrowedFd<'_>, mode: OFlags, interest: Interest) -> io::Result<Self> {
-        let form = Form::of(stream)?;
-        let (fd, borrowed) = match form {
-            Form::Socket | Form::File => (stream.try_clone_to_owned()?, None),
-            Form::Pipe | Form::Device => match open_again(stream, mode) {
-                Some(fd) => (fd, None),
-                None => (stream.try_clone_to_owned()?, Some(Borrowed::take(stream)?)),
-            },
-        };
-        Ok(Self { watched: Watched::new(fd, interest)?, form, _borrowed: borrowed })
-    }
-
-    fn of_own(fd: OwnedFd, interest: Interest) -> io::Result<Self> {
-        let form = Form::of(fd.as_fd())?;
-        rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { watched: Watched::new(fd, interest)?, form, _borrowed: None })
-    }
-}
-
-impl Watched {
-    fn new(fd: OwnedFd, interest: Interest) -> io::Result<Self> {
-        #[expect(
-            deprecated,
-            reason = "its successor is unsafe for types that may change their descriptor; OwnedFd cannot"
-        )]
-        let registered = AsyncFd::try_with_interest(fd, interest);
-        match registered {
+impl Reading {
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        match watch(fd, Interest::READABLE) {
             Ok(watched) => Ok(Self::Polled(watched)),
-            Err(refused) => {
-                let (fd, error) = refused.into_parts();
-                // epoll's word for what is always ready: regular files and some devices, /dev/null among them.
-                if Errno::from_io_error(&error) == Some(Errno::PERM) { Ok(Self::Always(fd)) } else { Err(error) }
-            }
+            Err(Unwatched { fd, error }) if Errno::from_io_error(&error) == Some(Errno::PERM) => Ok(Self::Always(fd)),
+            Err(Unwatched { error, .. }) => Err(error),
         }
     }
 
@@ -239,6 +224,39 @@ impl Watched {
             Self::Polled(fd) => fd.as_fd(),
             Self::Always(fd) => fd.as_fd(),
         }
+    }
+}
+
+/// A descriptor that cannot be watched. epoll says PERM of what is always ready: regular files and some devices,
+/// /dev/null among them.
+struct Unwatched {
+    fd: OwnedFd,
+    error: io::Error,
+}
+
+impl From<Unwatched> for io::Error {
+    fn from(unwatched: Unwatched) -> Self {
+        unwatched.error
+    }
+}
+
+fn watch(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, Unwatched> {
+    #[expect(deprecated, reason = "its successor is unsafe for types that may change their descriptor; OwnedFd cannot")]
+    AsyncFd::try_with_interest(fd, interest).map_err(|refused| {
+        let (fd, error) = refused.into_parts();
+        Unwatched { fd, error }
+    })
+}
+
+fn open(stream: BorrowedFd<'_>, mode: OFlags) -> io::Result<Opened> {
+    let form = Form::of(stream)?;
+    let again = match form {
+        Form::Socket | Form::File => return Ok(Opened { fd: stream.try_clone_to_owned()?, form, borrowed: None }),
+        Form::Pipe | Form::Device => open_again(stream, mode),
+    };
+    match again {
+        Some(fd) => Ok(Opened { fd, form, borrowed: None }),
+        None => Ok(Opened { fd: stream.try_clone_to_owned()?, form, borrowed: Some(Borrowed::take(stream)?) }),
     }
 }
 
@@ -308,11 +326,11 @@ mod tests {
     }
 
     fn source(end: &impl AsFd) -> Source {
-        End::of_stream(end.as_fd(), OFlags::RDONLY, Interest::READABLE).unwrap().into()
+        Source::of_stream(end.as_fd()).unwrap()
     }
 
     fn sink(end: &impl AsFd) -> Sink {
-        End::of_stream(end.as_fd(), OFlags::WRONLY, Interest::WRITABLE).unwrap().into()
+        Sink::of_stream(end.as_fd()).unwrap()
     }
 
     fn blocks(end: &impl AsFd) -> bool {

@@ -173,3 +173,54 @@ fn trap_35_a_call_that_waits_for_its_decision_can_be_withdrawn() {
     }
     session.end();
 }
+
+#[test]
+fn trap_37_the_journal_says_what_was_decided_about_which_call() {
+    let mut session = Session::denying_drop();
+    session.send_line(
+        r#"{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"suite","version":"1"}}}"#,
+    );
+    session.answer(&json!("open"));
+    let allowed = call("\"a\\u0062\"", "echo", r#"{ "message" : "\u001b[31m" }"#);
+    session.send_line(&allowed);
+    session.answer(&json!("ab"));
+    let refused = session.call("1.0", "drop", r#"{"table":"users"}"#);
+    let odd = "echo\u{1b}[31m\u{7}";
+    session.call("3", odd, "{}");
+
+    let entries = session.home.entries();
+    let start = entries.iter().find(|entry| entry.kind == "session.start").unwrap();
+    let decisions: Vec<_> = entries.iter().filter(|entry| entry.kind == "call.decision").collect();
+    let body = &decisions[0].body;
+    let expected = json!({
+        "session": start.body["session"],
+        "call": 1,
+        "request_id": "\"a\\u0062\"",
+        "frame": Digest::of(&line(&allowed)).to_string(),
+        "client": "suite",
+        "tool": "echo",
+        "decision": "allowed",
+        "verdict": "allow",
+    });
+    for (member, value) in expected.as_object().unwrap() {
+        assert_eq!(&body[member], value, "{member} of {body}");
+    }
+    assert_eq!(body["server"]["name"], "fs");
+    assert_eq!(decisions[0].arguments.as_deref(), Some(r#"{ "message" : "\u001b[31m" }"#));
+    assert!(
+        body["attributes"].as_array().unwrap().contains(&json!({ "name": "protocol.version", "value": "2025-11-25" }))
+    );
+    let digest = |member: &Value| member.as_str().is_some_and(|text| text.parse::<Digest>().is_ok());
+    assert!(digest(&body["arguments"]["digest"]) && digest(&body["chain"][0]["component"]), "{body}");
+    assert_eq!(refused["result"]["_meta"]["dev.callgate/decision"]["entry"], decisions[1].seq);
+    let second = &decisions[1].body;
+    assert_eq!(
+        (&second["decision"], &second["code"], &second["request_id"]),
+        (&json!("denied"), &json!("rules/deny"), &json!("1.0"))
+    );
+    assert_eq!(second["rule"]["text"], "deny drop");
+    assert_eq!(decisions[2].body["tool"], odd);
+    let shown = session.home.ok(&["log", "-n", "0"]).stdout;
+    assert!(!shown.contains(['\u{1b}', '\u{7}']) && shown.contains("echo"), "{shown:?}");
+    session.end();
+}
