@@ -19,12 +19,9 @@ pub(crate) fn failure(error: &wasmtime::Error, budget: Budget, last_words: Optio
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => Failure::Deadline { limit_ms: budget.deadline_ms.into() },
         Some(Trap::OutOfFuel) => Failure::Fuel { limit: budget.fuel },
-        Some(Trap::UnreachableCodeReached) => {
-            Failure::Trap(last_words.map_or_else(
-                || "it stopped itself (`unreachable`) without saying why".to_owned(),
-                |words| shown(words),
-            ))
-        }
+        Some(Trap::UnreachableCodeReached) => Failure::Trap(
+            last_words.map_or_else(|| "it stopped itself (`unreachable`) without saying why".to_owned(), shown),
+        ),
         Some(Trap::StackOverflow) => Failure::Trap("its stack ran out".to_owned()),
         Some(trap) => Failure::Trap(shown(&trap.to_string())),
         // What is neither a limit nor a trap is a value that cannot be lifted: text that is not UTF-8, a case that does not

@@ -96,7 +96,7 @@ pub(crate) fn inspect(bytes: &[u8]) -> Result<Inspected, LoadError> {
         }
     }
     sections.exports.iter().try_for_each(|name| known(name))?;
-    let exports = |interface: &str| sections.exports.iter().any(|name| *name == interface);
+    let exports = |interface: &str| sections.exports.contains(&interface);
     let hooks: BTreeSet<Hook> = Hook::ALL.into_iter().filter(|hook| exports(hook.interface())).collect();
     if !hooks.iter().any(|hook| hook.is_enough()) {
         return Err(LoadError::NoHook);
@@ -151,14 +151,19 @@ impl<'a> Sections<'a> {
                 }
                 // A linker keeps the sections of the core module where they were, inside it.
                 Payload::CustomSection(custom) if custom.name() == manifest::SECTION => {
-                    if sections.manifest.replace(custom.data()).is_some() {
-                        return Err(LoadError::BadManifest("there are two".to_owned()));
-                    }
+                    sections.keep_manifest(custom.data())?;
                 }
                 _ => {}
             }
         }
         Ok(sections)
+    }
+
+    fn keep_manifest(&mut self, section: &'a [u8]) -> Result<(), LoadError> {
+        match self.manifest.replace(section) {
+            None => Ok(()),
+            Some(_) => Err(LoadError::BadManifest("there are two".to_owned())),
+        }
     }
 }
 

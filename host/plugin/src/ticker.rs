@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn it_ticks_while_a_call_is_inside_rests_after_and_wakes_for_the_next() {
         let (sender, ticks) = mpsc::sync_channel(1);
-        let ticker = Ticker::start(move || drop(sender.try_send(()))).unwrap();
+        let ticker = Ticker::start(move || _ = sender.try_send(())).unwrap();
         for _ in 0..2 {
             let inside = ticker.enter();
             assert!(!ticker.rests());
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn it_stops_when_it_is_dropped_even_at_rest() {
         let (sender, ticks) = mpsc::sync_channel::<()>(1);
-        let ticker = Ticker::start(move || drop(sender.try_send(()))).unwrap();
+        let ticker = Ticker::start(move || _ = sender.try_send(())).unwrap();
         wait_for_rest(&ticker, &ticks);
         drop(ticker);
         // The thread holds the only sender: it is gone once the channel is closed.
@@ -145,7 +145,7 @@ mod tests {
     /// Takes the ticks that come until none does because the thread rests.
     fn wait_for_rest(ticker: &Ticker, ticks: &mpsc::Receiver<()>) {
         while !ticker.rests() {
-            drop(ticks.recv_timeout(Duration::from_millis(TICK_MS.into())));
+            _ = ticks.recv_timeout(Duration::from_millis(TICK_MS.into()));
         }
         while ticks.try_recv().is_ok() {}
     }

@@ -29,28 +29,28 @@ fn every_kind_of_answer_comes_out_as_the_plugin_gave_it() {
 
 /// Copies pointers of the call into its notes: what the guest was given comes back as the host reads it.
 fn echo() -> Guest {
-    let offsets = [4, 12, 20, 28, 36, 44, 60, 84, 92, 100];
-    let mut body = String::new();
-    for (index, offset) in offsets.into_iter().enumerate() {
-        let at = 4096 + 8 * index;
-        body += &format!("(i64.store (i32.const {at}) (i64.load offset={offset} (local.get $call)))");
-    }
-    for (index, offset) in [0, 8, 16, 24].into_iter().enumerate() {
-        let at = 4096 + 8 * (offsets.len() + index);
-        let load = format!("(i64.load offset={offset} (i32.load offset=52 (local.get $call)))");
-        body += &format!("(i64.store (i32.const {at}) {load})");
-    }
+    // Texts of the record itself; then those of its two attributes, which lie where the list at 52 points.
+    let texts = [4, 12, 20, 28, 36, 44, 60, 84, 92, 100].map(|offset| format!("offset={offset} (local.get $call)"));
+    let attributes = [0, 8, 16, 24].map(|offset| format!("offset={offset} (i32.load offset=52 (local.get $call))"));
+    let copied = texts.into_iter().chain(attributes).map(|from| format!("(i64.load {from})"));
     // The nine bytes of the annotations, and the two that say whether there are an agent and a definition digest.
-    for (index, (offset, length)) in [(68, 9), (0, 1), (80, 1)].into_iter().enumerate() {
-        let at = 4096 + 8 * (offsets.len() + 4 + index);
-        body += &format!("(i32.store (i32.const {at}) (i32.add (local.get $call) (i32.const {offset})))");
-        body += &format!("(i32.store (i32.const {}) (i32.const {length}))", at + 4);
-    }
-    body += ANSWER_DECIDE;
+    let pointed = [(68, 9), (0, 1), (80, 1)].map(|(offset, length)| {
+        let pointer = format!("(i64.extend_i32_u (i32.add (local.get $call) (i32.const {offset})))");
+        format!("(i64.or {pointer} (i64.const {}))", i64::from(length) << 32)
+    });
+    let notes: Vec<String> = copied.chain(pointed).collect();
+    let stores = notes.iter().enumerate().map(|(index, note)| {
+        let at = NOTES + 8 * index;
+        ["(i64.store (i32.const ", &at.to_string(), ") ", note, ")"].concat()
+    });
+    let body = stores.chain([ANSWER_DECIDE.to_owned()]).collect::<String>();
     let mut answer = Memory { at: DECISION, bytes: decision(&allow()) };
-    answer.point(56, 4096, offsets.len() + 7);
+    answer.point(56, NOTES, notes.len());
     Guest { decision: answer.bytes, ..Guest::deciding(&body) }
 }
+
+/// Where the list of notes lies that [`echo`] makes.
+const NOTES: usize = 4096;
 
 #[test]
 fn a_plugin_sees_everything_that_a_call_has() {

@@ -68,7 +68,7 @@ fn a_plugin_that_could_not_be_made_ready_denies_every_call() {
 fn a_switched_chain_holds_from_the_next_call_on_and_never_halfway() {
     let engine = engine(Limits::SHIPPED);
     let chain = |generation: u64| {
-        let answer = deny(if generation % 2 == 0 { "even" } else { "odd" });
+        let answer = deny(if generation.is_multiple_of(2) { "even" } else { "odd" });
         let links = ["first", "second"].map(|name| Link::ready(plugin(&engine, name, &answer), false));
         Chain::new(generation, ChainDefault::Deny, links.into())
     };
@@ -79,7 +79,7 @@ fn a_switched_chain_holds_from_the_next_call_on_and_never_halfway() {
             let mut last = 0;
             while !done.load(Ordering::Relaxed) {
                 let opinions = switch.opinions(&call("x"));
-                let expected = deny(if opinions.generation % 2 == 0 { "even" } else { "odd" });
+                let expected = deny(if opinions.generation.is_multiple_of(2) { "even" } else { "odd" });
                 assert!(opinions.opinions.iter().all(|opinion| opinion.outcome == Ok(expected.clone())));
                 assert!(opinions.generation >= last);
                 last = opinions.generation;

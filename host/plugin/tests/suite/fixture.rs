@@ -1,9 +1,6 @@
 //! Plugins made of WebAssembly text, so that a test can hold one that no toolchain would build.
-//!
-//! A guest's core module is written here; `wit-component` wraps it by the contract in `wit/`, or by an altered one.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use callgate_core::call::{Annotations, Call, Listed};
@@ -12,8 +9,6 @@ use callgate_core::identity::{Agent, Attribute, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
 use callgate_core::verdict::{Answer, Denial, Question, Retry, Rule, Verdict};
 use callgate_plugin::{Configured, Engine, Life, Limits, LogBatch, LogLine, LogSink};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::{Resolve, SourceMap};
 
 /// Where a guest's answer to `configure` lies in its memory. All zeros: it takes the settings without a warning.
 pub(crate) const CONFIGURED: usize = 512;
@@ -26,42 +21,42 @@ pub(crate) const DECISION_BYTES: usize = 72;
 const ANSWER_CONFIGURE: &str = "(i32.const 512)";
 pub(crate) const ANSWER_DECIDE: &str = "(i32.const 1024)";
 
-/// A plugin to be built.
+/// What a plugin usually exports beside `lifecycle`.
+const CALL_POLICY: &str = r#"(export "callgate:policy/call-policy@0.1.0" (instance $call-policy))"#;
+
+/// A plugin to be built: what goes into the holes of `guest.wat`.
 #[derive(Clone)]
 pub(crate) struct Guest {
-    /// The items of its world.
-    pub(crate) world: &'static str,
     /// The body of `configure`; `$text` and `$length` are the settings.
     pub(crate) configure: String,
     /// The body of `decide`; `$call` is the record.
     pub(crate) decide: String,
-    /// More fields of the module.
+    /// More fields of the core module.
     pub(crate) fields: String,
     /// What lies at [`DECISION`].
     pub(crate) decision: Vec<u8>,
     /// What lies at [`CONFIGURED`].
     pub(crate) configured: Vec<u8>,
+    /// What the component exports beside `lifecycle`.
+    pub(crate) exports: String,
     /// Its manifest, if it has one.
     pub(crate) manifest: Option<String>,
-    /// Alters the contract, file by file.
-    pub(crate) contract: fn(String) -> String,
-    /// Alters the module's text.
-    pub(crate) module: fn(String) -> String,
+    /// A last change to the whole text.
+    pub(crate) alter: fn(String) -> String,
 }
 
 impl Guest {
     /// One that gives this answer to every call.
     pub(crate) fn answering(answer: &Answer) -> Self {
         Self {
-            world: "import log; export lifecycle; export call-policy;",
             configure: ANSWER_CONFIGURE.to_owned(),
             decide: ANSWER_DECIDE.to_owned(),
             fields: String::new(),
             decision: decision(answer),
             configured: vec![0; 12],
+            exports: CALL_POLICY.to_owned(),
             manifest: None,
-            contract: |text| text,
-            module: |text| text,
+            alter: |text| text,
         }
     }
 
@@ -76,77 +71,22 @@ impl Guest {
     }
 
     pub(crate) fn build(&self) -> Vec<u8> {
-        let (resolve, world) = self.resolve();
-        let mut module = wat::parse_str((self.module)(self.text())).unwrap();
-        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
-        ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
-    }
-
-    fn resolve(&self) -> (Resolve, wit_parser::WorldId) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/0.1.0");
-        let mut sources = SourceMap::new();
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            sources.push(&path, (self.contract)(std::fs::read_to_string(&path).unwrap()));
-        }
-        sources.push(Path::new("fixture.wit"), (self.contract)(format!("world fixture {{ {} }}", self.world)));
-        let mut resolve = Resolve::default();
-        let package = resolve.push_group(sources.parse().map_err(|(_, error)| error).unwrap()).unwrap();
-        let world = resolve.select_world(&[package], Some("fixture")).unwrap();
-        (resolve, world)
-    }
-
-    /// The core module. Its allocator hands out memory from 64 KiB on, grows it as needed, and forgets everything when an
-    /// answer has been read.
-    fn text(&self) -> String {
-        let Self { configure, decide, fields, .. } = self;
-        let log = if self.world.contains("import log") {
-            r#"(import "callgate:policy/log@0.1.0" "write" (func $log (param i32 i32 i32)))"#
-        } else {
-            ""
-        };
-        let decide = if self.world.contains("export call-policy") {
-            format!(
-                r#"(func (export "callgate:policy/call-policy@0.1.0#decide") (param $call i32) (result i32)
-                  (local $i i32)
-                  {decide})
-                (func (export "cabi_post_callgate:policy/call-policy@0.1.0#decide") (param i32)
-                  (global.set $top (i32.const 65536)))"#
-            )
-        } else {
-            String::new()
-        };
-        let configured = bytes(&self.configured);
-        let decision = bytes(&self.decision);
         let manifest = self.manifest.as_deref().map_or_else(String::new, |manifest| {
             format!(r#"(@custom "callgate:manifest" "{}")"#, bytes(manifest.as_bytes()))
         });
-        format!(
-            r#"(module
-              {log}
-              (memory (export "memory") 2)
-              (global $top (mut i32) (i32.const 65536))
-              (data (i32.const {CONFIGURED}) "{configured}")
-              (data (i32.const {DECISION}) "{decision}")
-              (func (export "cabi_realloc") (param i32 i32) (param $align i32) (param $size i32) (result i32)
-                (local $at i32) (local $short i32)
-                (local.set $at (i32.and
-                  (i32.add (global.get $top) (i32.sub (local.get $align) (i32.const 1)))
-                  (i32.sub (i32.const 0) (local.get $align))))
-                (global.set $top (i32.add (local.get $at) (local.get $size)))
-                (local.set $short (i32.sub
-                  (i32.div_u (i32.add (global.get $top) (i32.const 65535)) (i32.const 65536))
-                  (memory.size)))
-                (if (i32.gt_s (local.get $short) (i32.const 0)) (then (drop (memory.grow (local.get $short)))))
-                (local.get $at))
-              (func (export "callgate:policy/lifecycle@0.1.0#configure")
-                (param $text i32) (param $length i32) (result i32)
-                (local $i i32)
-                {configure})
-              {decide}
-              {fields}
-              {manifest})"#
-        )
+        let holes = [
+            ("configured", &bytes(&self.configured)),
+            ("decision", &bytes(&self.decision)),
+            ("configure", &self.configure),
+            ("decide", &self.decide),
+            ("fields", &self.fields),
+            ("exports", &self.exports),
+            ("manifest", &manifest),
+        ];
+        let text = holes.into_iter().fold(include_str!("guest.wat").to_owned(), |text, (hole, content)| {
+            text.replace(&["{{", hole, "}}"].concat(), content)
+        });
+        wat::parse_str((self.alter)(text)).unwrap()
     }
 }
 

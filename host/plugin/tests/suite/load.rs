@@ -29,13 +29,8 @@ fn a_component_tells_what_it_is_before_it_runs() {
 
 #[test]
 fn a_plugin_without_the_call_hook_has_nothing_to_say_about_calls() {
-    let guest = Guest {
-        world: "export lifecycle; export catalog-policy;",
-        fields: r#"(func (export "callgate:policy/catalog-policy@0.1.0#show")
-            (param i32) (result i32) unreachable)"#
-            .to_owned(),
-        ..guest()
-    };
+    let exports = r#"(export "callgate:policy/catalog-policy@0.1.0" (instance $catalog-policy))"#;
+    let guest = Guest { exports: exports.to_owned(), ..guest() };
     let plugin = engine(Limits::SHIPPED).load(&guest.build()).unwrap();
     assert_eq!(plugin.hooks(), &BTreeSet::from([Hook::CatalogPolicy]));
     let answer = plugin.configure("hider", "{}", KEPT).unwrap().decide(&call("read_file"));
@@ -44,11 +39,8 @@ fn a_plugin_without_the_call_hook_has_nothing_to_say_about_calls() {
 
 #[test]
 fn other_exports_are_ignored() {
-    let guest = Guest {
-        world: "import log; export lifecycle; export call-policy; export extra: func();",
-        fields: r#"(func (export "extra") unreachable)"#.to_owned(),
-        ..guest()
-    };
+    let mut guest = guest();
+    guest.exports += r#"(export "extra" (func $decide)) (export "example:other/thing@1.0.0" (instance $call-policy))"#;
     assert!(engine(Limits::SHIPPED).load(&guest.build()).is_ok());
 }
 
@@ -70,7 +62,7 @@ fn what_is_no_component_is_named_for_what_it_is() {
 
 #[test]
 fn a_component_cannot_fill_the_host_with_names() {
-    let exports: String = (0..1001).map(|index| format!("(export \"e{index}\" (instance $i))")).collect();
+    let exports = (0..1001).map(|index| format!("(export \"e{index}\" (instance $i))")).collect::<Vec<_>>().concat();
     let component = wat::parse_str(format!("(component (instance $i) {exports})")).unwrap();
     let expected = "its sections cannot be read: there are more than 1000 imports or exports";
     assert_eq!(refusal(&component).to_string(), expected);
@@ -91,13 +83,9 @@ fn a_component_over_the_bound_is_not_even_read() {
 
 #[test]
 fn a_newer_version_of_the_contract_is_refused_by_name() {
-    let newer = Guest {
-        contract: |text| text.replace("policy@0.1.0", "policy@0.2.0"),
-        module: |text| text.replace("@0.1.0", "@0.2.0"),
-        ..guest()
-    };
-    let imports = "it needs callgate:policy/log@0.2.0, this Callgate provides 0.1.0";
-    assert_eq!(refusal(&newer.build()).to_string(), imports);
+    let newer = Guest { alter: |text| text.replace("@0.1.0", "@0.2.0"), ..guest() };
+    let expected = "it needs callgate:policy/types@0.2.0, this Callgate provides 0.1.0";
+    assert_eq!(refusal(&newer.build()).to_string(), expected);
 }
 
 #[test]
@@ -126,33 +114,14 @@ fn an_interface_of_the_contract_that_this_build_does_not_know_is_refused_by_name
 
 #[test]
 fn a_power_that_is_not_given_is_refused_by_name() {
-    let guest = Guest {
-        world: "import clock; import log; export lifecycle; export call-policy;",
-        contract: |text| {
-            if text.starts_with("world fixture") {
-                return format!("interface clock {{ now: func() -> u32; }} {text}");
-            }
-            text
-        },
-        module: |text| {
-            let import = r#"(module (import "callgate:policy/clock@0.1.0" "now" (func (result i32)))"#;
-            text.replacen("(module", import, 1)
-        },
-        ..guest()
+    let importing = |name: &str| {
+        let import = format!(r#"(import "{name}" (instance (export "now" (func (result u32)))))"#);
+        refusal(&Guest { exports: guest().exports + &import, ..guest() }.build()).to_string()
     };
-    let expected = "it needs callgate:policy/clock@0.1.0, which this Callgate does not know; a newer one may";
-    assert_eq!(refusal(&guest.build()).to_string(), expected);
-
-    for name in ["wasi:cli/environment@0.2.0", "example:other/thing"] {
-        let component = wat::parse_str(format!(
-            r#"(component
-                (import "{name}" (instance (export "f" (func))))
-                (instance $hook)
-                (export "callgate:policy/lifecycle@0.1.0" (instance $hook))
-                (export "callgate:policy/call-policy@0.1.0" (instance $hook)))"#
-        ));
-        let expected = format!("it imports {name}, which Callgate does not provide to plugins");
-        assert_eq!(refusal(&component.unwrap()).to_string(), expected);
+    let unknown = "it needs callgate:policy/clock@0.1.0, which this Callgate does not know; a newer one may";
+    assert_eq!(importing("callgate:policy/clock@0.1.0"), unknown);
+    for name in ["wasi:cli/environment@0.2.0", "example:other/thing", "callgate:policy/call-policy@0.1.0"] {
+        assert_eq!(importing(name), format!("it imports {name}, which Callgate does not provide to plugins"));
     }
 }
 
@@ -189,20 +158,26 @@ fn an_interface_with_other_types_is_refused_by_name() {
     assert_eq!(refusal(&missing.unwrap()).to_string(), expected);
 
     // A field more in a record: names and lowered types are the same, and only binding an instance finds out.
-    let extra_field =
-        Guest { contract: |text| text.replace("retry: retry,", "retry: retry, severity: option<u8>,"), ..guest() };
-    let told = refusal(&extra_field.build()).to_string();
     let begin = "its callgate:policy/call-policy@0.1.0 is not the one that this Callgate knows: ";
+    let extra_field = Guest {
+        alter: |text| {
+            text.replace(r#"(field "retry" $retry)"#, r#"(field "retry" $retry) (field "severity" (option u8))"#)
+        },
+        ..guest()
+    };
+    let told = refusal(&extra_field.build()).to_string();
     assert!(told.starts_with(begin) && told.contains("expected record of 3 fields, found 4 fields"), "{told}");
 
     let extra_case =
-        Guest { contract: |text| text.replace("        abstain,\n", "        abstain, audit,\n"), ..guest() };
+        Guest { alter: |text| text.replace(r#"(case "abstain")"#, r#"(case "abstain") (case "audit")"#), ..guest() };
     let told = refusal(&extra_case.build()).to_string();
     assert!(told.starts_with(begin) && told.contains("expected variant of 4 cases, found 5 cases"), "{told}");
 
     let other_import = Guest {
-        contract: |text| text.replace("write: func(level: level, message: string)", "write: func(message: string)"),
-        module: |text| text.replace("(func $log (param i32 i32 i32))", "(func $log (param i32 i32))"),
+        alter: |text| {
+            text.replace(r#"(param "level" $level) (param "message" string)"#, r#"(param "message" string)"#)
+                .replace("(param $level i32)", "")
+        },
         ..guest()
     };
     let told = refusal(&other_import.build()).to_string();
@@ -267,6 +242,12 @@ fn a_plugin_can_lower_its_limits_and_not_raise_them() {
 }
 
 #[test]
+fn memory_that_threads_share_is_not_compiled() {
+    let refusal = refusal(&Guest { fields: "(memory 1 1 shared)".to_owned(), ..guest() }.build()).to_string();
+    assert!(refusal.starts_with("it cannot be compiled: ") && refusal.contains("threads"), "{refusal}");
+}
+
+#[test]
 fn code_that_runs_while_instantiating_is_bound_too() {
     let limits = Limits { configure_fuel: 10_000_000, ..Limits::SHIPPED };
     let engine = engine(limits);
@@ -294,7 +275,7 @@ fn a_component_that_is_too_large_at_birth_is_refused() {
         assert!(refusal.starts_with("it cannot be compiled: ") && refusal.contains(why), "{refusal}");
     };
     let memory = Guest {
-        module: |text| text.replace(r#"(memory (export "memory") 2)"#, r#"(memory (export "memory") 17)"#),
+        alter: |text| text.replace(r#"(memory (export "memory") 2)"#, r#"(memory (export "memory") 17)"#),
         ..guest()
     };
     refused(memory, "memory has a minimum byte size of 1114112 which exceeds the limit");

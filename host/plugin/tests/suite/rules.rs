@@ -38,6 +38,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The component: the committed one, or with `CALLGATE_PLUGINS=<folder>` the one that was built there.
+#[expect(clippy::disallowed_methods, reason = "a test has no environment module to ask")]
 fn component() -> Vec<u8> {
     let folder = std::env::var_os("CALLGATE_PLUGINS").map_or_else(|| repository().join("plugins/dist"), PathBuf::from);
     fs::read(folder.join("rules.wasm")).unwrap()
