@@ -1,4 +1,4 @@
-//! The command line as it is typed. Types only; what a command does is in [`crate::command`].
+//! The command line as it is typed. Types only; what a command does is in the module `command`.
 
 use std::ffi::OsString;
 

@@ -50,8 +50,9 @@ impl Daemon for OnDemand {
     fn socket(&self) -> io::Result<Option<PathBuf>> {
         // A socket that nobody can bind is said to be the trouble, rather than that no daemon came.
         self.0.socket().map_err(|failure| io::Error::other(failure.message))?;
-        let lock = self.0.lock_file();
-        Ok(lock::announced(&lock).filter(|_| lock::is_held(&lock)).map(|announcement| announcement.socket))
+        // Whether anybody listens there is found out by connecting. To look at the lock would take it for a moment, and with
+        // many relays looking a daemon that starts might not get it.
+        Ok(lock::announced(&self.0.lock_file()).map(|announcement| announcement.socket))
     }
 
     fn start(&self) -> io::Result<Detached> {

@@ -10,9 +10,10 @@ use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict, decide};
 use callgate_core::digest::Digest;
 use callgate_core::entry::{DaemonBody, Draft, Kind, SessionStartBody};
+use callgate_core::evaluate::Opinions;
 use callgate_core::identity::{Agent, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
-use callgate_core::port::LedgerFailure;
+use callgate_core::port::{Evaluator, LedgerFailure};
 use callgate_core::refusal::Reason;
 use callgate_core::rule::RuleEntry;
 use callgate_core::settle::{Decision, decision};
@@ -21,7 +22,7 @@ use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault
 use callgate_journal::{
     AppendError, Journal, OpenError, Options, RecordPolicy, RuleChange, RuleChanged, RuleError, Rules, SessionError,
 };
-use callgate_plugin::Switch;
+use callgate_plugin::{Chain, Switch};
 
 use super::clock::SystemClock;
 use super::policies::Policies;
@@ -59,6 +60,33 @@ struct Open {
     changing: Mutex<()>,
 }
 
+impl Open {
+    /// The chain for the rules that are in the journal. A change whose COMMIT was made while its answer was lost is in the
+    /// journal and not in force yet: it comes into force here.
+    fn chain(&self) -> Arc<Chain> {
+        let chain = self.switch.chain();
+        if chain.generation() == self.journal.status().generation {
+            return chain;
+        }
+        let _one_at_a_time = lock(&self.changing);
+        match self.journal.rules() {
+            Ok(Rules { generation, entries }) if generation != self.switch.chain().generation() => {
+                self.switch.set(self.policies.chain_or_broken(generation, &entries));
+            }
+            Ok(_) => {}
+            // What the chain in force says is not settled then: its generation is not the journal's.
+            Err(failure) => log::error!("the rules cannot be read: {failure}"),
+        }
+        self.switch.chain()
+    }
+}
+
+impl Evaluator for Open {
+    fn opinions(&self, call: &Call) -> Opinions {
+        self.chain().opinions(call)
+    }
+}
+
 /// A session that is open; counted in the status while this lives.
 pub(super) struct OpenSession<'a>(&'a AtomicU64);
 
@@ -82,7 +110,7 @@ impl Gate {
 
     /// Compiles the plugins and opens the journal. Whatever fails leaves a gate that refuses, never one that is open.
     pub(super) fn open(&self) {
-        let policies = Arc::new(Policies::load(&self.home));
+        let policies = Arc::new(Policies::load(&self.home, self.config.default));
         let state = self.state_with(policies);
         *self.state() = state;
         self.opened.notify_all();
@@ -99,7 +127,7 @@ impl Gate {
     /// Decides calls that arrived together.
     pub(super) fn decide(&self, calls: Vec<Call>) -> Vec<Verdict> {
         match self.serving() {
-            Ok(open) => decide(&open.switch, &open.journal, calls),
+            Ok(open) => decide(&*open, &open.journal, calls),
             Err(failure) => calls.iter().map(|_| decide::unwritten(&failure)).collect(),
         }
     }
@@ -151,7 +179,7 @@ impl Gate {
         if let Err(error) = apply(&mut entries, &change) {
             return unchanged(&error);
         }
-        let made = match open.policies.chain(&self.config, generation + 1, &entries) {
+        let made = match open.policies.chain(generation + 1, &entries) {
             Ok(made) => made,
             Err(error) => return request(format!("the rules plugin does not take this rule: {error}"), None),
         };
@@ -175,7 +203,7 @@ impl Gate {
             Ok(call) => call,
             Err(reply) => return reply,
         };
-        let evaluated = decide::evaluated(&open.switch, &call);
+        let evaluated = decide::evaluated(&*open, &call);
         let (plugin, rule, refusal) = match decision(&evaluated.ruling) {
             Decision::Allowed { plugin, rule } => (plugin, rule, None),
             Decision::Refused(reason) => (reason.plugin.clone(), reason.rule.clone(), Some(reason)),
@@ -265,12 +293,9 @@ impl Gate {
             build: BUILD.to_owned(),
         })?;
         let Rules { generation, entries } = journal.rules()?;
-        let chain = policies.chain(&self.config, generation, &entries).unwrap_or_else(|error| {
-            log::error!("every call is refused: the rules do not load: {error}");
-            Policies::broken_chain(generation, &error)
-        });
+        let switch = Switch::new(policies.chain_or_broken(generation, &entries));
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
-        Ok(Open { policies: Arc::clone(policies), journal, switch: Switch::new(chain.chain), changing: Mutex::new(()) })
+        Ok(Open { policies: Arc::clone(policies), journal, switch, changing: Mutex::new(()) })
     }
 
     fn daemon_body(&self, journal: &Journal) -> DaemonBody {
@@ -402,4 +427,38 @@ fn shown(opinion: &Opinion) -> PluginOpinion {
         Err(failure) => (failure.code().as_str(), None),
     };
     PluginOpinion { plugin: opinion.plugin.clone(), verdict: verdict.to_owned(), rule }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+
+    #[test]
+    fn a_change_that_was_committed_unseen_is_in_force_from_the_next_call_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = Some(folder.path().to_owned());
+        let home = Home::find(&Environment { callgate_home: at, ..Environment::default() }).unwrap();
+        let config = Config::load(&folder.path().join("none.yaml")).unwrap();
+        let gate = Gate::new(home, config);
+        gate.open();
+        let rule = |effect: &str| -> RuleEntry {
+            serde_json::from_value(serde_json::json!({ "effect": effect, "tool": "write_file" })).unwrap()
+        };
+        let question =
+            || Explain { tool: "write_file".to_owned(), agent: None, server: None, arguments: "{}".to_owned() };
+        let allowed = |gate: &Gate| {
+            let verdicts = gate.decide(vec![imagined(question()).ok().unwrap()]);
+            matches!(verdicts[..], [Verdict::Permitted(_)])
+        };
+        assert!(allowed(&gate));
+
+        // What a lost answer to a COMMIT leaves: the change is in the journal and the chain was not swapped.
+        let denied = RuleChange::Add(rule("deny"));
+        gate.serving().unwrap().journal.change_rule(denied, 0, Box::new(|_| ())).unwrap();
+        assert!(!allowed(&gate));
+        let removed = RuleChange::Remove(rule("deny").key);
+        assert!(matches!(gate.change(removed), CommandReply::Changed { .. }));
+        assert!(allowed(&gate));
+    }
 }

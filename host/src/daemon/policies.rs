@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use callgate_core::digest::Digest;
 use callgate_core::escape::visible;
-use callgate_core::evaluate::Member;
+use callgate_core::evaluate::{ChainDefault, Member};
 use callgate_core::rule::RuleEntry;
 use callgate_plugin::{Cache, Chain, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin};
 use serde::Serialize;
 
-use crate::config::Config;
 use crate::home::Home;
 
 /// The default plugins' components, built from plugins/ and committed with a stamp of the sources they came from.
 const RULES: &[u8] = include_bytes!("../../../plugins/dist/rules.wasm");
 
-/// The loaded plugins.
+/// The loaded plugins, and how a chain is made of them.
 pub(super) struct Policies {
     rules: Result<Plugin, String>,
+    default: ChainDefault,
     /// One kept instance a core is as many as can be at work.
     cores: usize,
 }
@@ -36,31 +36,40 @@ struct RulesSettings<'a> {
 
 impl Policies {
     /// Loads them. What cannot be loaded stays in the chain and denies.
-    pub(super) fn load(home: &Home) -> Self {
+    pub(super) fn load(home: &Home, default: ChainDefault) -> Self {
         let rules = engine(home).and_then(|engine| engine.load(RULES).map_err(|error| error.to_string()));
         if let Err(why) = &rules {
             log::error!("every call is refused: the plugin rules does not load: {why}");
         }
-        Self { rules, cores: std::thread::available_parallelism().map_or(1, usize::from) }
+        Self { rules, default, cores: std::thread::available_parallelism().map_or(1, usize::from) }
     }
 
     /// The chain for these rules. An error leaves the chain that is in force as it is.
-    pub(super) fn chain(&self, config: &Config, generation: u64, rules: &[RuleEntry]) -> Result<Made, String> {
+    pub(super) fn chain(&self, generation: u64, rules: &[RuleEntry]) -> Result<Made, String> {
         let settings = serde_json::to_string(&RulesSettings { rules }).map_err(|error| error.to_string())?;
         let plugin = self.rules.as_ref().map_err(Clone::clone)?;
         let life = Life::Kept { instances: self.cores };
         let configured = plugin.configure("rules", &settings, life).map_err(|error| error.to_string())?;
         let warnings =
             configured.warnings().iter().map(|warning| format!("{}: {}", warning.path, warning.message)).collect();
-        Ok(Made { chain: Chain::new(generation, config.default, vec![Link::ready(configured, true)]), warnings })
+        Ok(Made { chain: Chain::new(generation, self.default, vec![Link::ready(configured, true)]), warnings })
+    }
+
+    /// The chain for these rules, or one that denies every call.
+    pub(super) fn chain_or_broken(&self, generation: u64, rules: &[RuleEntry]) -> Chain {
+        match self.chain(generation, rules) {
+            Ok(made) => made.chain,
+            Err(error) => {
+                log::error!("every call is refused: the rules do not load: {error}");
+                Self::broken_chain(generation, &error)
+            }
+        }
     }
 
     /// A chain that denies every call and says why.
-    pub(super) fn broken_chain(generation: u64, why: &str) -> Made {
+    fn broken_chain(generation: u64, why: &str) -> Chain {
         let member = Member { plugin: "rules".to_owned(), component: Digest::of(RULES), settings: Digest::of(b"") };
-        let chain =
-            Chain::new(generation, callgate_core::evaluate::ChainDefault::Deny, vec![Link::broken(member, why)]);
-        Made { chain, warnings: Vec::new() }
+        Chain::new(generation, ChainDefault::Deny, vec![Link::broken(member, why)])
     }
 
     /// What is wrong, if anything.
