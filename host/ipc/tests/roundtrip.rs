@@ -1,4 +1,5 @@
 //! Messages come out as they went in, however the bytes arrive; bytes that are no message are an error, never a panic.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use callgate_core::digest::Digest;
 use callgate_core::entry::{Outcome, Side};
@@ -67,8 +68,8 @@ proptest! {
 
     #[test]
     fn other_bytes_are_an_error_or_not_yet_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
-        let _: Result<_, Malformed> = frame::decode::<FromRelay>(&bytes);
-        let _: Result<_, Malformed> = frame::decode::<Greeting>(&bytes);
+        frame::decode::<FromRelay>(&bytes).ok();
+        frame::decode::<Greeting>(&bytes).ok();
     }
 }
 
