@@ -8,6 +8,10 @@ use crate::digest::Digest;
 use crate::identity::{Caller, SessionId};
 use crate::permit::Binding;
 
+/// The largest arguments that are judged, bytes. Larger ones are refused before any plugin sees them, and are neither put
+/// into their canonical form nor summed up.
+pub const ARGUMENT_BYTES_JUDGED_MAX: usize = 4 * 1024 * 1024;
+
 /// One `tools/call` to decide. Cheap to clone: its arguments are shared.
 #[derive(Clone, Debug)]
 pub struct Call {

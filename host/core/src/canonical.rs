@@ -3,13 +3,14 @@
 //! Keys sorted by code point, white space dropped, strings decoded and written with minimal escapes, number text kept
 //! exactly (RFC 8785 would fold 2^53 and 2^53+1).
 
+use crate::call::ARGUMENT_BYTES_JUDGED_MAX;
 use crate::digest::Digest;
 use crate::json::{self, Fault, LineBreaks, Repeats, Scanner, StringSpan};
 
 /// The digest of the canonical form of `arguments`, JSON text that [`crate::read`] has accepted.
 ///
-/// Text that is not JSON, or nested deeper than [`crate::read::DEPTH_MAX`], has no canonical form and is digested as it
-/// is: that never equals a canonical form, which is JSON.
+/// Text that is not JSON, nested deeper than [`crate::read::DEPTH_MAX`] or larger than [`ARGUMENT_BYTES_JUDGED_MAX`] has no
+/// canonical form and is digested as it is: that never equals a canonical form, which is JSON and not as large.
 pub fn digest(arguments: &str) -> Digest {
     match form(arguments) {
         Some(form) => Digest::of(form.as_bytes()),
@@ -18,6 +19,10 @@ pub fn digest(arguments: &str) -> Digest {
 }
 
 fn form(text: &str) -> Option<String> {
+    // Its tree would take some 50 times its size.
+    if text.len() > ARGUMENT_BYTES_JUDGED_MAX {
+        return None;
+    }
     let tree = Tree::read(text)?;
     let mut out = String::with_capacity(text.len());
     tree.write(0, &mut out);
@@ -177,7 +182,8 @@ mod tests {
     #[test]
     fn what_has_no_form_is_digested_as_it_is() {
         let deep = format!("{}{}", "[".repeat(DEPTH_MAX + 1), "]".repeat(DEPTH_MAX + 1));
-        for text in ["", "{", "{} {}", "[1,]", "\u{feff}{}", r#"{"a":"\ud800"}"#, &deep] {
+        let large = format!("[{}0]", "0,".repeat(ARGUMENT_BYTES_JUDGED_MAX / 2));
+        for text in [large.as_str(), "", "{", "{} {}", "[1,]", "\u{feff}{}", r#"{"a":"\ud800"}"#, &deep] {
             assert_eq!(form(text), None, "{text}");
             assert_eq!(digest(text), Digest::of(text.as_bytes()));
         }

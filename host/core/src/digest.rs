@@ -30,14 +30,9 @@ impl Digest {
         Self(bytes)
     }
 
-    /// The 64 hex digits. By table: a decision's entry has half a dozen digests, and `{:02x}` took longer than hashing it.
-    fn hex(&self) -> [u8; 64] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut hex = [0; 64];
-        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-        }
-        hex
+    /// The 64 hex digits.
+    pub fn hex(&self) -> Hex {
+        Hex::of(self.0)
     }
 
     /// The 32 bytes.
@@ -46,9 +41,30 @@ impl Digest {
     }
 }
 
+/// A digest's 64 hex digits. Made by table: a decision's entry has half a dozen digests, and `{:02x}` took longer than hashing
+/// it.
+#[derive(Clone, Copy)]
+pub struct Hex([u8; 64]);
+
+impl Hex {
+    fn of(bytes: [u8; 32]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        Self(hex)
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("hex digits are ASCII")
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&self.hex()).expect("hex digits are ASCII"))
+        f.write_str(self.hex().as_str())
     }
 }
 

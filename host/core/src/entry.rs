@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::ARGUMENT_BYTES_JUDGED_MAX;
 use crate::code::Code;
 use crate::digest::Digest;
 use crate::evaluate::Member;
@@ -346,6 +347,7 @@ fn kept(arguments: &str, record: Record, salt: [u8; 16]) -> KeptArguments {
     let value = match record {
         Record::Digest => None,
         Record::Full => Some(arguments.as_bytes().to_vec()).filter(|value| value.len() <= ARGUMENT_BYTES_RECORDED_MAX),
+        Record::Summary if arguments.len() > ARGUMENT_BYTES_JUDGED_MAX => None,
         Record::Summary => summary(arguments).map(String::into_bytes),
     };
     KeptArguments { salt, value, form: record }

@@ -214,9 +214,10 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Numbers of entries and generations as SQLite keeps them.
+/// Numbers of entries and generations as SQLite keeps them. A journal has fewer than 2^63 entries: a larger number, which
+/// only a peer or a changed file can name, becomes one that is none.
 pub(crate) fn signed(number: u64) -> i64 {
-    i64::try_from(number).expect("a journal has fewer than 2^63 entries")
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// The way back; a database may hold anything.

@@ -106,9 +106,3 @@ impl Switch {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
-
-impl Evaluator for Switch {
-    fn opinions(&self, call: &Call) -> Opinions {
-        self.chain().opinions(call)
-    }
-}

@@ -93,11 +93,6 @@ impl Engine {
     pub fn has_pool(&self) -> bool {
         self.0.has_pool
     }
-
-    /// The limits in force.
-    pub fn limits(&self) -> &Limits {
-        &self.0.limits
-    }
 }
 
 fn pooled_or_not(limits: &Limits) -> wasmtime::Result<(wasmtime::Engine, bool)> {

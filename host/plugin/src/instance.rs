@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use callgate_core::call::{Annotations, Call};
-use callgate_core::digest::Digest;
+use callgate_core::digest::Hex;
 use callgate_core::verdict::{Answer, Failure};
 use wasmtime::Store;
 use wasmtime::component::InstancePre;
@@ -197,8 +197,8 @@ impl<'a> Texts<'a> {
         };
         Self {
             attributes: call.caller.attributes.iter().map(attribute).collect(),
-            definition: call.listed.as_ref().map(|listed| Hex::of(&listed.definition)),
-            arguments: Hex::of(&call.arguments_digest),
+            definition: call.listed.as_ref().map(|listed| listed.definition.hex()),
+            arguments: call.arguments_digest.hex(),
         }
     }
 
@@ -231,24 +231,6 @@ fn annotations(annotations: Annotations) -> types::Annotations {
     types::Annotations { read_only, destructive, idempotent, open_world }
 }
 
-/// A digest's 64 hex digits, made without the formatting machinery: two of them are on the way of every decision.
-struct Hex([u8; 64]);
-
-impl Hex {
-    fn of(digest: &Digest) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [0; 64];
-        for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(digest.as_bytes()) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-        }
-        Self(text)
-    }
-
-    fn as_str(&self) -> &str {
-        str::from_utf8(&self.0).expect("hex digits are ASCII")
-    }
-}
-
 /// Places for instances, over all plugins.
 pub(crate) struct Places {
     taken: Arc<AtomicUsize>,
@@ -279,12 +261,6 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hex_is_what_a_digest_shows() {
-        let digest = Digest::of(b"callgate");
-        assert_eq!(Hex::of(&digest).as_str(), digest.to_string());
-    }
 
     #[test]
     fn a_place_is_free_again_when_its_instance_goes() {

@@ -1,5 +1,7 @@
 //! What a plugin may use. There is no `Default`: whoever builds an engine says which limits hold.
 
+use callgate_core::call::ARGUMENT_BYTES_JUDGED_MAX;
+
 /// What one plugin instance may use, and how many there may be. Every value is always in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -50,7 +52,7 @@ impl Limits {
         log_bytes: 16 << 10,
         // 64 notes, 64 charges and a rule, every text at its longest, take about 200 KiB.
         output_bytes: 256 << 10,
-        argument_bytes: 4 << 20,
+        argument_bytes: ARGUMENT_BYTES_JUDGED_MAX,
         settings_bytes: 16 << 20,
         instances: 128,
     };

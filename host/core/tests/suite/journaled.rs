@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use callgate_core::call::ARGUMENT_BYTES_JUDGED_MAX;
 use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::digest::Digest;
@@ -103,6 +104,8 @@ fn a_summary_has_a_bound_as_a_whole() {
     let summary = kept(&format!("{{{}}}", members.join(",")), Record::Summary).unwrap();
     assert!(summary.len() <= ARGUMENT_BYTES_RECORDED_MAX && summary.len() > ARGUMENT_BYTES_RECORDED_MAX - 100);
     assert!(summary.starts_with("key 0=value, key 1=value") && summary.ends_with('…'));
+    let more_than_is_judged = format!("{{\"a\":\"{}\"}}", "x".repeat(ARGUMENT_BYTES_JUDGED_MAX));
+    assert_eq!(kept(&more_than_is_judged, Record::Summary), None);
 }
 
 #[test]

@@ -105,13 +105,14 @@ fn an_outcome_that_no_call_awaits_is_not_written() {
     journal.note_outcome(session(2), entry, Outcome::Ok);
     journal.note_outcome(session(1), entry + 1, Outcome::Ok);
     journal.note_outcome(session(1), 0, Outcome::Ok);
+    journal.note_outcome(session(1), u64::MAX, Outcome::Ok);
     journal.note_outcome(session(1), entry, Outcome::Ok);
     journal.note_outcome(session(1), entry, Outcome::Error);
     journal.note(Draft { kind: Kind::CallOutcome, ..anomaly("by hand") });
     journal.flush().unwrap();
     assert_eq!(place.kinds(), ["call.decision", "call.outcome"]);
     assert_eq!(states(&place), [(1, CallState::Ok)]);
-    assert_eq!(journal.dropped_notes(), DroppedNotes { no_room: 0, refused: 5 });
+    assert_eq!(journal.dropped_notes(), DroppedNotes { no_room: 0, refused: 6 });
 }
 
 #[test]
