@@ -2,14 +2,15 @@
 
 mod clock;
 mod gate;
+mod log_file;
 mod orders;
 mod policies;
 mod server;
 mod session;
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,10 +25,8 @@ use crate::home::Home;
 use crate::lock::{self, Announcement, Lock};
 
 use self::gate::Gate;
+use self::log_file::LogFile;
 use self::server::Server;
-
-/// A log that is larger than this when a daemon starts begins anew, so that it never fills a disk.
-const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Serves until it is told to stop. Listens before it compiles, so that whoever comes meanwhile waits instead of failing.
 pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> Outcome {
@@ -67,19 +66,13 @@ fn start_log(home: &Home, environment: &Environment, detached: bool) -> Result<(
     let mut builder = env_logger::Builder::new();
     builder.filter_level(level).format_target(false);
     if detached {
-        builder.target(env_logger::Target::Pipe(Box::new(log_file(&home.daemon_log())?)));
+        let path = home.daemon_log();
+        let file = LogFile::open(&path)
+            .map_err(|error| Failure::environment(format!("cannot write {}: {error}", path.display())))?;
+        builder.target(env_logger::Target::Pipe(Box::new(file)));
     }
     builder.init();
     Ok(())
-}
-
-fn log_file(path: &Path) -> Result<fs::File, Failure> {
-    let failed = |error: io::Error| Failure::environment(format!("cannot write {}: {error}", path.display()));
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(failed)?;
-    if log.metadata().map_err(failed)?.len() > LOG_BYTES_MAX {
-        log.set_len(0).map_err(failed)?;
-    }
-    Ok(log)
 }
 
 fn take_lock(home: &Home) -> Result<Lock, Failure> {
