@@ -15,8 +15,6 @@ use crate::failure::Failure;
 
 /// The version of the file's format.
 const VERSION: u32 = 1;
-/// The plugins that the chain can name.
-pub(crate) const BUILT_IN: &[&str] = &["rules"];
 /// More than this would not fit into a message to the daemon.
 const FRAME_BYTES_LIMIT: u64 = 64 * 1024 * 1024;
 /// A frame cannot be shorter than the handshake's.
@@ -31,8 +29,6 @@ pub(crate) struct Config {
     pub(crate) default: ChainDefault,
     /// What is kept of arguments.
     pub(crate) record: Record,
-    /// The plugins, in order.
-    pub(crate) chain: Vec<String>,
     /// The relay's settings.
     pub(crate) relay: Relay,
     /// The digest of the file's bytes; of none when there is no file.
@@ -56,8 +52,6 @@ struct Written {
     default: ChainDefault,
     #[serde(default)]
     record: Record,
-    #[serde(default = "shipped_chain")]
-    chain: Vec<String>,
     #[serde(default)]
     relay: WrittenRelay,
 }
@@ -75,10 +69,6 @@ impl Default for WrittenRelay {
     fn default() -> Self {
         Self { frame_bytes_max: FRAME_BYTES_LIMIT, decision_deadline: Duration::from_secs(2) }
     }
-}
-
-fn shipped_chain() -> Vec<String> {
-    vec!["rules".to_owned()]
 }
 
 impl Config {
@@ -104,18 +94,6 @@ impl Config {
             return Err(Failure::usage(format!("version is {}, this build reads {VERSION}", written.version))
                 .hint("install the Callgate that the file was written for, or see docs/reference/config.md"));
         }
-        if written.chain.is_empty() {
-            return Err(Failure::usage("chain names no plugin").hint("chain: [rules]"));
-        }
-        for (index, plugin) in written.chain.iter().enumerate() {
-            if !BUILT_IN.contains(&plugin.as_str()) {
-                return Err(Failure::usage(format!("chain names the unknown plugin {plugin:?}"))
-                    .hint(format!("the plugins there are: {}", BUILT_IN.join(", "))));
-            }
-            if written.chain.iter().take(index).any(|earlier| earlier == plugin) {
-                return Err(Failure::usage(format!("chain names {plugin:?} twice")));
-            }
-        }
         let bytes = written.relay.frame_bytes_max;
         let frame_bytes_max = usize::try_from(bytes)
             .ok()
@@ -129,7 +107,6 @@ impl Config {
         Ok(Self {
             default: written.default,
             record: written.record,
-            chain: written.chain,
             relay: Relay { frame_bytes_max, decision_deadline: written.relay.decision_deadline },
             digest: Digest::of(text.as_bytes()),
         })
@@ -185,13 +162,13 @@ mod tests {
         let config = Config::load(Path::new("/nowhere/callgate.yaml")).unwrap();
         assert_eq!(config.default, ChainDefault::Deny);
         assert_eq!(config.record, Record::Full);
-        assert_eq!(config.chain, ["rules"]);
         assert_eq!(config.relay, Relay { frame_bytes_max: 64 << 20, decision_deadline: Duration::from_secs(2) });
     }
 
     #[test]
     fn every_key_is_read() {
-        let text = "version: 1\ndefault: allow\nrecord: digest\nchain: [rules]\nrelay: { frame_bytes_max: 1MiB, decision_deadline: 500ms }\n";
+        let text =
+            "version: 1\ndefault: allow\nrecord: digest\nrelay: { frame_bytes_max: 1MiB, decision_deadline: 500ms }\n";
         let config = Config::parse(text).unwrap();
         assert_eq!(config.default, ChainDefault::Allow);
         assert_eq!(config.record, Record::Digest);
@@ -211,9 +188,7 @@ mod tests {
             ("version: 1\nrelay: {frame_bytes_max: 1TiB}", "1KiB to 64MiB"),
             ("version: 1\nrelay: {decision_deadline: 2}", "is not a duration"),
             ("version: 1\nrelay: {decision_deadline: 1h}", "10ms to 60s"),
-            ("version: 1\nchain: [rules, guard]", "unknown plugin \"guard\""),
-            ("version: 1\nchain: [rules, rules]", "twice"),
-            ("version: 1\nchain: []", "names no plugin"),
+            ("version: 1\nchain: [rules]", "unknown key \"chain\""),
             ("version: 1\ndefault: maybe", "maybe"),
             ("version: 1\nversion: 1", "version"),
             ("[", "line 1"),
