@@ -37,10 +37,15 @@ pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> O
         rustix::process::setsid()
             .map_err(|error| Failure::environment(format!("cannot leave the session: {error}")))?;
     }
-    serve_logged(home).inspect_err(|failure| log::error!("{failure}"))
+    let served = serve_here(home);
+    if detached && let Err(failure) = &served {
+        // Nobody reads its stderr; `callgate daemon start` shows this line of the log.
+        log::error!("{failure}");
+    }
+    served
 }
 
-fn serve_logged(home: &Home) -> Outcome {
+fn serve_here(home: &Home) -> Outcome {
     let config = Config::load(&home.config_file())?;
     let mut lock = take_lock(home)?;
     let socket = Socket::bind(home.socket()?)?;

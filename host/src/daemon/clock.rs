@@ -3,6 +3,12 @@
 use callgate_core::port::Clock;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+/// macOS's monotonic clock counts while the machine sleeps; Linux has one more clock for that.
+#[cfg(target_os = "linux")]
+const BOOT: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const BOOT: ClockId = ClockId::Monotonic;
+
 /// The wall clock and the boot clock.
 pub(super) struct SystemClock;
 
@@ -12,9 +18,7 @@ impl Clock for SystemClock {
     }
 
     fn boot_ms(&self) -> u64 {
-        // macOS's monotonic clock counts while the machine sleeps; Linux has one more clock for that.
-        let clock = if cfg!(target_os = "linux") { ClockId::Boottime } else { ClockId::Monotonic };
-        u64::try_from(milliseconds(clock_gettime(clock))).unwrap_or(0)
+        u64::try_from(milliseconds(clock_gettime(BOOT))).unwrap_or(0)
     }
 }
 
