@@ -21,6 +21,9 @@ pub(crate) enum Broken {
     /// Nothing came in time.
     #[error("no answer came in time")]
     Silent,
+    /// What was sent is not read.
+    #[error("the other end does not read what it is sent")]
+    Unread,
     /// What came is no message.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -45,14 +48,22 @@ impl Wire {
         Self { stream, buffer: Vec::new(), pending: 0..0, outgoing: Vec::new(), deadline_set: false }
     }
 
+    /// Gives up on an end that takes nothing of what it is sent for this long.
+    pub(crate) fn send_within(stream: UnixStream, patience: Duration) -> io::Result<Self> {
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self::new(stream))
+    }
+
     /// Sends messages in one write.
     pub(crate) fn send<M: Message>(&mut self, messages: &[M]) -> Result<(), Broken> {
         self.outgoing.clear();
         for message in messages {
             frame::encode(message, &mut self.outgoing)?;
         }
-        self.stream.write_all(&self.outgoing)?;
-        Ok(())
+        self.stream.write_all(&self.outgoing).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Broken::Unread,
+            _ => Broken::Socket(error),
+        })
     }
 
     /// Waits for the next message. Without a deadline it waits for as long as the connection lives.

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use callgate_ipc::message::{Greeting, Hello, Purpose};
+use callgate_ipc::peer;
 
 use super::gate::Gate;
 use super::{orders, session};
@@ -21,6 +22,9 @@ use crate::wire::{Broken, Wire};
 const CONNECTIONS_MAX: usize = 1024;
 /// Who connects says at once who they are.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Who takes nothing of what it is sent for this long is given up on: nobody who waits for answers leaves them unread, and
+/// the daemon cannot stop before every connection is done.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often one who waits for the plugins to be compiled is told that they still are.
 const STARTING_EVERY: Duration = Duration::from_millis(250);
 
@@ -42,7 +46,7 @@ struct Shared {
 struct Open {
     /// A second handle on the socket, to end it with.
     stream: UnixStream,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 impl Server {
@@ -85,10 +89,9 @@ impl Server {
             // Reading ends; a reply that is being written still goes out.
             connection.stream.shutdown(std::net::Shutdown::Read).ok();
         }
-        for thread in open.into_iter().filter_map(|connection| connection.thread) {
-            if thread.join().is_err() {
-                log::error!("a connection's thread panicked");
-            }
+        for connection in open {
+            // A panic is logged where it happens.
+            connection.thread.join().ok();
         }
     }
 }
@@ -117,37 +120,49 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 }
 
 fn begin(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
-    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    if peer.uid != rustix::process::getuid() {
-        log::warn!("refused a connection of user {}", peer.uid.as_raw());
-        return Ok(());
-    }
+    peer::is_ours(&stream)?;
+    let pid = rustix::net::sockopt::socket_peercred(&stream)?.pid;
     let second = stream.try_clone()?;
+    let mut wire = Wire::send_within(stream, WRITE_TIMEOUT)?;
     let mut open = lock(&shared.open);
     if open.len() >= CONNECTIONS_MAX {
         drop(open);
         let message = format!("there are {CONNECTIONS_MAX} connections already");
-        Wire::new(stream).send(&[Greeting::Unavailable { message }]).ok();
+        wire.send(&[Greeting::Unavailable { message }]).ok();
         return Ok(());
     }
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
-    let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
+    let pid = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
     let thread = {
         let shared = Arc::clone(shared);
         thread::Builder::new().name(format!("connection {number}")).spawn(move || {
-            match serve(stream, pid, &shared) {
+            let connection = Connection { number, shared };
+            match serve(wire, pid, &connection.shared) {
                 Ok(()) | Err(Broken::Closed) => {}
                 Err(broken) => log::warn!("connection {number} (pid {pid}): {broken}"),
             }
-            lock(&shared.open).remove(&number);
         })?
     };
-    open.insert(number, Open { stream: second, thread: Some(thread) });
+    open.insert(number, Open { stream: second, thread });
     Ok(())
 }
 
-fn serve(stream: UnixStream, pid: u32, shared: &Shared) -> Result<(), Broken> {
-    let mut wire = Wire::new(stream);
+/// A connection that is counted among the open ones until its thread is done, however that comes about.
+struct Connection {
+    number: u64,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            log::error!("the thread of connection {} panicked", self.number);
+        }
+        lock(&self.shared.open).remove(&self.number);
+    }
+}
+
+fn serve(mut wire: Wire, pid: u32, shared: &Shared) -> Result<(), Broken> {
     let hello: Hello = wire.receive(Some(Instant::now() + HELLO_TIMEOUT))?;
     if hello.build != BUILD {
         log::warn!("pid {pid} is build {}, this daemon {BUILD}", hello.build);
@@ -174,4 +189,36 @@ fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(u64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::environment::Environment;
+    use crate::home::Home;
+
+    #[test]
+    fn a_connection_whose_thread_panics_is_counted_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = Some(folder.path().to_owned());
+        let home = Home::find(&Environment { callgate_home: at, ..Environment::default() }).unwrap();
+        let config = Config::load(&home.config_file()).unwrap();
+        let shared = Arc::new(Shared {
+            gate: Arc::new(Gate::new(home, config)),
+            stop: tokio::sync::mpsc::channel(1).0,
+            stopping: AtomicBool::new(false),
+            next: AtomicU64::new(1),
+            open: Mutex::default(),
+        });
+        let (stream, _other_end) = UnixStream::pair().unwrap();
+        lock(&shared.open).insert(7, Open { stream, thread: thread::spawn(|| ()) });
+        let panicking = Arc::clone(&shared);
+        let ended = thread::spawn(move || {
+            let _connection = Connection { number: 7, shared: panicking };
+            panic!("as a fault of ours would");
+        });
+        assert!(ended.join().is_err());
+        assert!(lock(&shared.open).is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! The daemon is not there, does not answer, dies, or is another build's.
 
 use std::fs;
+use std::io::Write;
 
 use callgate_tests::frame::line;
 use callgate_tests::home::Home;
@@ -12,7 +13,7 @@ use callgate_tests::session::Session;
 use callgate_tests::wait;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{passes, reached, recovers, refused_with};
 
@@ -218,4 +219,21 @@ fn an_unreadable_frame_is_answered_without_any_daemon() {
     // What could not be told is counted, where it can be told later.
     let told = journal::entries(&home.database()).into_iter().filter(|entry| entry.kind == "anomaly").count();
     assert!(told == 0 || told == 2, "{told}");
+}
+
+#[test]
+fn a_peer_that_never_reads_does_not_keep_the_daemon_from_stopping() {
+    let home = Home::new();
+    home.start_daemon();
+    let mut peer = std::os::unix::net::UnixStream::connect(home.socket()).unwrap();
+    let message = |head: Value| {
+        let head = head.to_string();
+        let length = |bytes: usize| u32::try_from(bytes).unwrap().to_be_bytes();
+        [&length(4 + head.len())[..], &length(head.len()), head.as_bytes()].concat()
+    };
+    peer.write_all(&message(json!({ "build": callgate::BUILD, "purpose": "command" }))).unwrap();
+    // Answers fill the way to us until the daemon can write no more, and then questions the way to the daemon.
+    peer.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    while peer.write_all(&message(json!("status"))).is_ok() {}
+    home.stop_daemon();
 }
