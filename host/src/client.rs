@@ -1,10 +1,12 @@
 //! A command's connection to the daemon.
 
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use callgate_ipc::message::{Command, CommandReply, Fault, Greeting, Hello, Purpose};
+use callgate_ipc::peer;
 
 use crate::BUILD;
 use crate::failure::{Exit, Failure};
@@ -17,6 +19,10 @@ use crate::wire::{Broken, Wire};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A daemon that is still compiling at its very first start is waited for.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Who holds the lock listens within milliseconds, or stops within a second or two: a daemon that starts, one that stops, and
+/// one whose socket is gone.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(5);
 
 /// What one tries to reach.
 pub(crate) enum Reached {
@@ -24,8 +30,26 @@ pub(crate) enum Reached {
     Ready(Client),
     /// A daemon of another build.
     OtherBuild(Announcement),
+    /// One holds the lock and cannot be talked to.
+    Unreachable(Unreachable),
     /// None runs.
     Absent,
+}
+
+/// A daemon that runs and cannot be talked to.
+pub(crate) struct Unreachable {
+    /// What it said of itself, if it did.
+    pub(crate) announcement: Option<Announcement>,
+    /// Why it cannot be talked to.
+    pub(crate) why: String,
+}
+
+impl Unreachable {
+    pub(crate) fn failure(&self) -> Failure {
+        let pid = self.announcement.as_ref().map(|other| format!(" (pid {})", other.pid)).unwrap_or_default();
+        Failure::environment(format!("the daemon{pid} runs but cannot be reached: {}", self.why))
+            .hint("callgate daemon restart")
+    }
 }
 
 /// A connection to the daemon.
@@ -36,22 +60,23 @@ pub(crate) struct Client {
 impl Client {
     /// Connects to the daemon, and starts one if none runs.
     pub(crate) fn connect(home: &Home) -> Result<Self, Failure> {
-        match Self::reach(home)? {
-            Reached::Ready(client) => return Ok(client),
-            Reached::OtherBuild(other) => return Err(other_build(&other)),
-            Reached::Absent => launch::start(home)?,
+        if let Some(client) = Self::reach(home)?.ready()? {
+            return Ok(client);
         }
-        match Self::reach(home)? {
-            Reached::Ready(client) => Ok(client),
-            Reached::OtherBuild(other) => Err(other_build(&other)),
-            Reached::Absent => Err(launch::not_started(home)),
-        }
+        launch::start(home)?;
+        Self::reach(home)?.ready()?.ok_or_else(|| {
+            Failure::environment("the daemon ended as soon as it had started")
+                .hint(format!("see {}", home.daemon_log().display()))
+        })
     }
 
     /// Connects to the daemon that runs, if one does.
     pub(crate) fn reach(home: &Home) -> Result<Reached, Failure> {
-        let Some(announcement) = lock::announced(&home.lock_file()) else { return Ok(Reached::Absent) };
-        let Ok(stream) = UnixStream::connect(&announcement.socket) else { return Ok(Reached::Absent) };
+        let (announcement, stream) = match Self::dial(home) {
+            Ok(dialled) => dialled,
+            Err(Some(unreachable)) => return Ok(Reached::Unreachable(unreachable)),
+            Err(None) => return Ok(Reached::Absent),
+        };
         let mut client = Self { wire: Wire::new(stream) };
         client
             .wire
@@ -71,6 +96,33 @@ impl Client {
         }
     }
 
+    /// Connects to whoever holds the lock. An error without a cause: nobody does.
+    fn dial(home: &Home) -> Result<(Announcement, UnixStream), Option<Unreachable>> {
+        let path = home.lock_file();
+        let deadline = Instant::now() + LISTEN_TIMEOUT;
+        loop {
+            let announcement = lock::announced(&path);
+            let (why, for_good) = match &announcement {
+                Some(there) => match connect(&there.socket) {
+                    Ok(stream) => return Ok((there.clone(), stream)),
+                    // Another user's socket does not become ours, and each try would take a place in its queue.
+                    Err(error) => (
+                        format!("{}: {error}", there.socket.display()),
+                        error.kind() == io::ErrorKind::PermissionDenied,
+                    ),
+                },
+                None => (format!("{} does not say where it listens", path.display()), false),
+            };
+            if !lock::is_held(&path) {
+                return Err(None);
+            }
+            if for_good || Instant::now() > deadline {
+                return Err(Some(Unreachable { announcement, why }));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
     /// Asks one thing. A failure that the daemon names becomes this command's own.
     pub(crate) fn ask(&mut self, command: &Command) -> Result<CommandReply, Failure> {
         self.wire.send(std::slice::from_ref(command)).map_err(|cause| lost(&cause))?;
@@ -86,14 +138,27 @@ impl Client {
         }
     }
 
-    /// Waits until the daemon has closed the connection, which it does last of all.
+    /// Waits until the daemon has closed the connection, as one that stops does. It has not stopped before it lets go of the
+    /// lock: it still has its journal to close.
     pub(crate) fn wait_closed(self) {
         self.wire.wait_closed(Instant::now() + ANSWER_TIMEOUT);
     }
 }
 
+impl Reached {
+    /// A client to go on with; `None` when a daemon has to be started first.
+    pub(crate) fn ready(self) -> Result<Option<Client>, Failure> {
+        match self {
+            Self::Ready(client) => Ok(Some(client)),
+            Self::OtherBuild(other) => Err(other_build(&other)),
+            Self::Unreachable(unreachable) => Err(unreachable.failure()),
+            Self::Absent => Ok(None),
+        }
+    }
+}
+
 /// The daemon that runs is of another build.
-pub(crate) fn other_build(other: &Announcement) -> Failure {
+fn other_build(other: &Announcement) -> Failure {
     Failure::environment(format!("the daemon that runs (pid {}) is build {}, this is {BUILD}", other.pid, other.build))
         .hint("callgate daemon restart")
 }
@@ -102,7 +167,13 @@ fn lost(cause: &Broken) -> Failure {
     Failure::environment(format!("lost the daemon: {cause}")).hint("see `callgate daemon status` and the daemon's log")
 }
 
-/// Whether something listens at `socket`.
+/// Whether a daemon listens at `socket`.
 pub(crate) fn listens(socket: &Path) -> bool {
-    UnixStream::connect(socket).is_ok()
+    connect(socket).is_ok()
+}
+
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(socket)?;
+    peer::is_ours(&stream)?;
+    Ok(stream)
 }

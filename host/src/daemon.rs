@@ -10,12 +10,14 @@ mod session;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::BUILD;
 use crate::config::Config;
@@ -27,6 +29,10 @@ use crate::lock::{self, Announcement, Lock};
 use self::gate::Gate;
 use self::log_file::LogFile;
 use self::server::Server;
+
+/// How often the daemon looks whether its socket is still where it is looked for. Until it finds that it is not, whoever
+/// comes is refused.
+const SOCKET_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop. Listens before it compiles, so that whoever comes meanwhile waits instead of failing.
 pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> Outcome {
@@ -56,7 +62,7 @@ fn serve_here(home: &Home) -> Outcome {
     let server = Server::start(&socket.listener, &gate, stop)?;
     gate.open();
     log::info!("serving: build {BUILD}, socket {}", socket.path.display());
-    let why = wait(stopped)?;
+    let why = wait(&socket, stopped)?;
     log::info!("stopping: {why}");
     server.stop();
     gate.close();
@@ -99,10 +105,11 @@ fn announce(lock: &mut Lock, home: &Home, socket: &Socket) -> Result<(), Failure
         .map_err(|error| Failure::environment(format!("cannot write {}: {error}", home.lock_file().display())))
 }
 
-/// Waits for a signal or for a command to stop, and says which it was.
-fn wait(mut stopped: tokio::sync::mpsc::Receiver<()>) -> Result<&'static str, Failure> {
+/// Waits for a signal, for a command to stop, or until nobody can find the daemon any more, and says which it was. A daemon
+/// that cannot be found would keep the lock, and with it every other from serving.
+fn wait(socket: &Socket, mut stopped: tokio::sync::mpsc::Receiver<()>) -> Result<&'static str, Failure> {
     let failed = |error: io::Error| Failure::internal(format!("cannot wait for signals: {error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(failed)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -112,14 +119,27 @@ fn wait(mut stopped: tokio::sync::mpsc::Receiver<()>) -> Result<&'static str, Fa
             _ = interrupt.recv() => "SIGINT",
             _ = hang_up.recv() => "SIGHUP",
             _ = stopped.recv() => "asked to",
+            () = lost(socket) => "the socket is gone",
         })
     })
+}
+
+/// Ends when the socket's path no longer leads to it.
+async fn lost(socket: &Socket) {
+    let mut look = interval(SOCKET_LOOKED_AT_EVERY);
+    // A machine that slept does not look once for every second of it.
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while socket.is_in_place() {
+        look.tick().await;
+    }
 }
 
 /// The listening socket; its file goes when it does.
 struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    /// Device and inode of the file.
+    file: (u64, u64),
 }
 
 impl Socket {
@@ -129,14 +149,26 @@ impl Socket {
         remove_stale(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        Ok(Self { listener, path })
+        let file = identity(&path).map_err(failed)?;
+        Ok(Self { listener, path, file })
     }
+
+    fn is_in_place(&self) -> bool {
+        identity(&self.path).is_ok_and(|file| file == self.file)
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Left behind, it does no harm: the next daemon takes its place.
-        fs::remove_file(&self.path).ok();
+        // Left behind, it does no harm: the next daemon takes its place. Another's is not ours to remove.
+        if self.is_in_place() {
+            fs::remove_file(&self.path).ok();
+        }
     }
 }
 

@@ -36,7 +36,8 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock; `None` when another daemon holds it.
+    /// Takes the lock; `None` when another daemon holds it. What an earlier holder said of itself is gone by then: its
+    /// process id may be a stranger's by now.
     pub(crate) fn take(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .read(true)
@@ -47,7 +48,10 @@ impl Lock {
             .open(path)?;
         for _ in 0..TRIES_MAX {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Self { file })),
+                Ok(()) => {
+                    file.set_len(0)?;
+                    return Ok(Some(Self { file }));
+                }
                 Err(rustix::io::Errno::WOULDBLOCK) if is_held(path) => return Ok(None),
                 // Somebody only looked whether it is held, which takes a shared lock for a moment.
                 Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(TRY_EVERY),
@@ -67,7 +71,7 @@ impl Lock {
     }
 }
 
-/// What the last daemon said of itself; `None` when there never was one, or it is just starting.
+/// What the last holder said of itself; `None` when there never was one, or it is just starting.
 pub(crate) fn announced(path: &Path) -> Option<Announcement> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(ANNOUNCEMENT_BYTES_MAX).read_to_end(&mut text).ok()?;
@@ -98,6 +102,7 @@ mod tests {
         assert_eq!(announced(&path), Some(second));
         drop(lock);
         assert!(!is_held(&path));
-        assert!(Lock::take(&path).unwrap().is_some());
+        let _next = Lock::take(&path).unwrap().unwrap();
+        assert_eq!(announced(&path), None, "the next holder is taken for the one before it");
     }
 }

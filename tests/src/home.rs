@@ -117,6 +117,14 @@ impl Home {
         wait::until_true("the killed daemon's end", || !process::lives(pid));
     }
 
+    /// Waits for an anomaly of the client's side: how a relay tells of a refusal that no daemon wrote.
+    #[track_caller]
+    pub fn anomaly(&self, code: &str) -> Entry {
+        self.entry(code, |entry| {
+            entry.kind == "anomaly" && entry.body["from"] == "client" && entry.body["code"] == code
+        })
+    }
+
     /// Every entry of the journal.
     pub fn entries(&self) -> Vec<Entry> {
         journal::entries(&self.database())

@@ -48,18 +48,26 @@ pub type Judge = Arc<dyn Fn(&Message) -> Fate + Send + Sync>;
 /// Stands between the daemon's socket and whoever connects, until it is dropped.
 #[derive(Debug)]
 pub struct Interposer {
-    public: PathBuf,
-    private: PathBuf,
+    /// The file by which the daemon is found.
+    lock: PathBuf,
+    /// What it said before.
+    announced: String,
+    /// What it says meanwhile.
+    interposed: String,
 }
 
 impl Interposer {
-    /// Takes the socket's place. The daemon has to run, and goes on listening at a path of its own.
+    /// Has whoever looks for the daemon find the interposer. The daemon has to run, and knows nothing of it.
     pub fn new(home: &Home, towards_daemon: Judge, towards_relay: Judge) -> Self {
-        let public = home.socket();
-        let private = public.with_extension("private");
-        fs::rename(&public, &private).expect("the daemon's socket can be moved aside");
-        let listener = UnixListener::bind(&public).expect("its place can be taken");
-        let daemon = private.clone();
+        let daemon = home.socket();
+        let between = daemon.with_extension("between");
+        let listener = UnixListener::bind(&between).expect("a socket can be made beside the daemon's");
+        let lock = home.path().join("daemon.lock");
+        let announced = fs::read_to_string(&lock).expect("the daemon has announced itself");
+        let mut interposed: Value = serde_json::from_str(&announced).expect("an announcement is JSON");
+        interposed["socket"] = between.to_str().expect("the path is text").into();
+        let interposed = interposed.to_string();
+        fs::write(&lock, &interposed).expect("the lock file can be written");
         thread::spawn(move || {
             for relay in listener.incoming() {
                 let Ok(relay) = relay else { return };
@@ -69,7 +77,7 @@ impl Interposer {
                 pump(&daemon, &relay, Arc::clone(&towards_relay));
             }
         });
-        Self { public, private }
+        Self { lock, announced, interposed }
     }
 
     /// Changes what the daemon says to relays.
@@ -85,15 +93,15 @@ impl Interposer {
 
 impl Drop for Interposer {
     fn drop(&mut self) {
-        // Gone already when the daemon was killed meanwhile and another took the place.
-        if fs::exists(&self.private).unwrap_or_default() {
-            move_back(&self.private, &self.public);
+        // Another daemon has announced itself meanwhile when this one was killed.
+        if fs::read_to_string(&self.lock).is_ok_and(|announced| announced == self.interposed) {
+            restore(&self.lock, &self.announced);
         }
     }
 }
 
-fn move_back(private: &Path, public: &Path) {
-    fs::rename(private, public).expect("the daemon's socket can be moved back");
+fn restore(lock: &Path, announced: &str) {
+    fs::write(lock, announced).expect("the lock file can be written");
 }
 
 fn pump(from: &UnixStream, to: &UnixStream, judge: Judge) {

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use callgate_ipc::message::{Command, CommandReply, Status};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 
 use crate::cli::{Daemon, Json};
-use crate::client::{Client, Reached, other_build};
+use crate::client::{Client, Reached, Unreachable};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
@@ -31,14 +31,12 @@ pub(super) fn daemon(daemon: &Daemon, home: &Home, environment: &Environment) ->
 }
 
 fn start(home: &Home) -> Outcome {
-    let said = match Client::reach(home)? {
-        Reached::Ready(_) => "the daemon runs already",
-        Reached::OtherBuild(other) => return Err(other_build(&other)),
-        Reached::Absent => {
-            launch::start(home)?;
-            Client::connect(home)?;
-            "the daemon runs"
-        }
+    let said = if Client::reach(home)?.ready()?.is_some() {
+        "the daemon runs already"
+    } else {
+        launch::start(home)?;
+        Client::connect(home)?;
+        "the daemon runs"
     };
     let pid = lock::announced(&home.lock_file()).map_or(0, |announcement| announcement.pid);
     output::line(&format!("{said} (pid {pid}, build {BUILD})"))?;
@@ -53,38 +51,70 @@ fn stop(home: &Home) -> Outcome {
 
 /// Ends the daemon that runs, of whatever build; tells whether there was one.
 fn end(home: &Home) -> Result<bool, Failure> {
-    let Some(announcement) = lock::announced(&home.lock_file()).filter(|_| lock::is_held(&home.lock_file())) else {
-        return Ok(false);
-    };
+    let path = home.lock_file();
     match Client::reach(home) {
+        Ok(Reached::Absent) => return Ok(false),
         Ok(Reached::Ready(mut client)) => {
             client.ask(&Command::Stop)?;
             client.wait_closed();
         }
-        // Another build speaks another protocol, and a hung one none; SIGTERM is the same for all.
-        Ok(Reached::OtherBuild(_) | Reached::Absent) | Err(_) => terminate(&announcement)?,
+        // Another build speaks another protocol, and a hung daemon none; SIGTERM is the same for all.
+        Ok(Reached::OtherBuild(other) | Reached::Unreachable(Unreachable { announcement: Some(other), .. })) => {
+            terminate(home, &other)?;
+        }
+        Ok(Reached::Unreachable(nameless)) => {
+            return Err(Failure { hint: Some(format!("fuser {}", path.display())), ..nameless.failure() });
+        }
+        Err(failure) => terminate(home, &lock::announced(&path).ok_or(failure)?)?,
     }
     let deadline = std::time::Instant::now() + STOP_TIMEOUT;
-    while lock::is_held(&home.lock_file()) {
+    while lock::is_held(&path) {
         if std::time::Instant::now() > deadline {
-            return Err(Failure::environment(format!("the daemon (pid {}) does not stop", announcement.pid))
-                .hint(format!("kill -9 {}", announcement.pid)));
+            return Err(still_there(home));
         }
         std::thread::sleep(POLL);
     }
     Ok(true)
 }
 
-fn terminate(announcement: &Announcement) -> Result<(), Failure> {
-    let pid = i32::try_from(announcement.pid).ok().and_then(Pid::from_raw);
-    let sent = pid.map(|pid| kill_process(pid, Signal::TERM));
-    match sent {
-        Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
-        Some(Err(error)) => {
+fn still_there(home: &Home) -> Failure {
+    match lock::announced(&home.lock_file()) {
+        Some(Announcement { pid, .. }) => {
+            Failure::environment(format!("the daemon (pid {pid}) does not stop")).hint(format!("kill -9 {pid}"))
+        }
+        None => Failure::environment("the daemon does not stop"),
+    }
+}
+
+/// Ends the process that `announcement` names, if it is still the one that holds the lock: an id that is free again may be
+/// anybody's.
+fn terminate(home: &Home, announcement: &Announcement) -> Result<(), Failure> {
+    let pid = i32::try_from(announcement.pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| Failure::environment("the lock file names no process"))?;
+    let path = home.lock_file();
+    let holds = || lock::is_held(&path) && lock::announced(&path).as_ref() == Some(announcement);
+    match signal_if(pid, holds) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => {
             Err(Failure::environment(format!("cannot signal the daemon (pid {}): {error}", announcement.pid)))
         }
-        None => Err(Failure::environment("the lock file names no process")),
     }
+}
+
+/// Sends SIGTERM to the process that has the id now, if `it_is_the_one`: what is found out after the process is held by its
+/// descriptor is true of the very process that is signalled.
+#[cfg(target_os = "linux")]
+fn signal_if(pid: Pid, it_is_the_one: impl FnOnce() -> bool) -> rustix::io::Result<()> {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    if it_is_the_one() { pidfd_send_signal(&process, Signal::TERM) } else { Ok(()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn signal_if(pid: Pid, it_is_the_one: impl FnOnce() -> bool) -> rustix::io::Result<()> {
+    if it_is_the_one() { rustix::process::kill_process(pid, Signal::TERM) } else { Ok(()) }
 }
 
 #[derive(Serialize)]
@@ -94,20 +124,30 @@ struct Shown {
     status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
     other_build: Option<String>,
+    /// Why it cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreachable: Option<String>,
+}
+
+impl Shown {
+    const fn of(running: bool) -> Self {
+        Self { running, status: None, other_build: None, unreachable: None }
+    }
 }
 
 fn status(home: &Home, json: Json) -> Outcome {
     let (shown, exit) = match Client::reach(home)? {
-        Reached::Absent => (Shown { running: false, status: None, other_build: None }, Exit::Environment),
-        Reached::OtherBuild(other) => {
-            (Shown { running: true, status: None, other_build: Some(other.build) }, Exit::Environment)
+        Reached::Absent => (Shown::of(false), Exit::Environment),
+        Reached::OtherBuild(other) => (Shown { other_build: Some(other.build), ..Shown::of(true) }, Exit::Environment),
+        Reached::Unreachable(Unreachable { why, .. }) => {
+            (Shown { unreachable: Some(why), ..Shown::of(true) }, Exit::Environment)
         }
         Reached::Ready(mut client) => {
             let CommandReply::Status(status) = client.ask(&Command::Status)? else {
                 return Err(Failure::internal("the daemon answered another question"));
             };
             let exit = if status.problems.is_empty() { Exit::Done } else { Exit::No };
-            (Shown { running: true, status: Some(status), other_build: None }, exit)
+            (Shown { status: Some(status), ..Shown::of(true) }, exit)
         }
     };
     if json.json {
@@ -121,6 +161,11 @@ fn status(home: &Home, json: Json) -> Outcome {
 fn print(shown: &Shown) -> Result<(), Failure> {
     if let Some(build) = &shown.other_build {
         output::line(&format!("running: another build ({build}); this is {BUILD}"))?;
+        output::tell("hint: callgate daemon restart");
+        return Ok(());
+    }
+    if let Some(why) = &shown.unreachable {
+        output::line(&format!("running, but it cannot be reached: {why}"))?;
         output::tell("hint: callgate daemon restart");
         return Ok(());
     }

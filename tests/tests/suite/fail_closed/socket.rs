@@ -29,6 +29,7 @@ fn first_permit(code: &str, fate: impl Fn(&Message) -> Fate + Send + Sync + 'sta
     refused_with(&mut session, 1, code);
     recovers(&mut session, 2);
     assert!(!reached(&session.received(), 1), "the call reached the server");
+    session.home.anomaly(code);
     drop(interposer);
     let (home, ended) = session.close();
     assert_eq!(ended.code(), 0);
