@@ -95,12 +95,22 @@ fn what_is_wrong_with_a_command_is_said_and_exits_2() {
         let told = home.run(arguments).exits(2);
         assert!(told.stdout.is_empty() && !told.stderr.is_empty(), "{arguments:?}: {told:?}");
     }
+    home.stop_daemon();
     home.configure("defualt: deny");
-    let told = home.run(&["run", "--server", "fs", "--", "true"]).exits(2);
-    assert!(
-        told.stderr.contains("defualt") && told.stderr.contains("hint: ") && told.stderr.contains("default"),
-        "{told:?}"
-    );
+    // The daemon tells of it through its log.
+    for command in [&["run", "--server", "fs", "--", "true"][..], &["policy", "deny", "x"], &["daemon", "start"]] {
+        let told = home.run(command).exits(2);
+        assert!(told.stderr.contains("defualt") && told.stderr.contains("hint: did you mean default?"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_does_not_start_is_not_blamed_for_an_earlier_failure() {
+    let home = Home::configured("defualt: deny");
+    let _ = home.run(&["daemon", "start"]).exits(2);
+    home.configure("default: maybe");
+    let told = callgate_tests::command::Finished::of(home.prepare(&["daemon", "start"]).env("CALLGATE_LOG", "off"));
+    assert!(told.stderr.starts_with("error: the daemon did not start\nhint: see "), "{told:?}");
 }
 
 #[test]
