@@ -27,6 +27,11 @@ impl Link {
     pub fn broken(member: Member, why: impl Into<String>) -> Self {
         Self { member, may_grant: false, plugin: Err(why.into()) }
     }
+
+    /// Why it denies every call; `None` when it is ready.
+    pub fn why_broken(&self) -> Option<&str> {
+        self.plugin.as_ref().err().map(String::as_str)
+    }
 }
 
 /// The chain as it is at one moment. Does not change; another one takes its place.

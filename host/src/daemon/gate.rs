@@ -1,37 +1,38 @@
 //! What the connections decide through: the chain and the journal, and the rules that both are about.
 
+mod imagined;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use callgate_core::call::Call;
-use callgate_core::canonical;
-use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict, decide};
-use callgate_core::digest::Digest;
 use callgate_core::entry::{DaemonBody, Draft, Kind, SessionStartBody};
 use callgate_core::evaluate::Opinions;
-use callgate_core::identity::{Agent, Caller, Server, SessionId};
-use callgate_core::permit::Binding;
+use callgate_core::identity::SessionId;
 use callgate_core::port::{Evaluator, LedgerFailure};
-use callgate_core::refusal::Reason;
 use callgate_core::rule::RuleEntry;
 use callgate_core::settle::{Decision, decision};
-use callgate_core::verdict::{Answer, Opinion, Retry, Verdict as PluginVerdict};
-use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, PluginOpinion, Status};
+use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Status};
 use callgate_journal::{
-    AppendError, Journal, OpenError, Options, RecordPolicy, RuleChange, RuleChanged, RuleError, Rules, SessionError,
+    AppendError, DroppedNotes, Journal, OpenError, Options, RecordPolicy, RuleChange, RuleChanged, RuleError, Rules,
+    SessionError,
 };
 use callgate_plugin::{Chain, Switch};
 
+use self::imagined::{imagined, shown};
 use super::clock::SystemClock;
-use super::policies::Policies;
+use super::policies::{NotMade, Policies};
 use crate::BUILD;
 use crate::config::Config;
 use crate::home::Home;
 
 /// A journal that could not be opened is tried again when a call needs it, at most this often.
 const REOPEN_EVERY: Duration = Duration::from_secs(1);
+
+/// The next step when nothing better is known.
+const DAEMON_HINT: &str = "see the daemon's log, or try callgate daemon restart";
 
 /// The gate of one daemon.
 pub(super) struct Gate {
@@ -132,17 +133,9 @@ impl Gate {
         }
     }
 
-    /// Journals the start of a session; false while the journal refuses. A session that may never be is an error.
-    pub(super) fn begin_session(&self, start: &SessionStartBody) -> Result<bool, Reason> {
-        let Ok(open) = self.serving() else { return Ok(false) };
-        match open.journal.open_session(start.clone()) {
-            Ok(_) => Ok(true),
-            Err(SessionError::Unwritten(failure)) => {
-                log::warn!("session {} is not in the journal yet: {failure}", start.session);
-                Ok(false)
-            }
-            Err(used @ SessionError::Used(_)) => Err(Reason::of(Code::SessionUsed, used.to_string(), Retry::Never)),
-        }
+    /// Journals the start of a session. No call of it may be decided before.
+    pub(super) fn begin_session(&self, start: &SessionStartBody) -> Result<(), SessionError> {
+        self.serving()?.journal.open_session(start.clone()).map(|_| ())
     }
 
     /// Counts a session until what is returned goes.
@@ -174,14 +167,23 @@ impl Gate {
         let _one_at_a_time = lock(&open.changing);
         let Rules { generation, mut entries } = match open.journal.rules() {
             Ok(rules) => rules,
-            Err(failure) => return environment(&failure, None),
+            Err(failure) => return self.unwritten(&failure),
         };
         if let Err(error) = apply(&mut entries, &change) {
-            return unchanged(&error);
+            return self.unchanged(&error);
         }
         let made = match open.policies.chain(generation + 1, &entries) {
             Ok(made) => made,
-            Err(error) => return request(format!("the rules plugin does not take this rule: {error}"), None),
+            Err(NotMade::Refused(why)) => {
+                return request(format!("the rules plugin does not take this rule: {why}"), None);
+            }
+            Err(NotMade::Failed(why)) => {
+                return CommandReply::Failed {
+                    message: format!("the rules plugin does not work, so no rule can be changed: {why}"),
+                    hint: Some(DAEMON_HINT.to_owned()),
+                    fault: Fault::Environment,
+                };
+            }
         };
         let swap = {
             let open = Arc::clone(&open);
@@ -189,7 +191,7 @@ impl Gate {
         };
         match open.journal.change_rule(change, generation, swap) {
             Ok(RuleChanged { entry, rule, .. }) => CommandReply::Changed { entry, rule, warnings: made.warnings },
-            Err(error) => unchanged(&error),
+            Err(error) => self.unchanged(&error),
         }
     }
 
@@ -221,19 +223,14 @@ impl Gate {
 
     /// How the daemon is.
     pub(super) fn status(&self) -> CommandReply {
-        let (generation, entries, head, mut problems) = match self.serving() {
+        let (generation, entries, head, problems) = match self.serving() {
             Ok(open) => {
+                let problems = self.problems(&open);
                 let journal = open.journal.status();
-                let failure = journal.failure.map(|failure| failure.to_string());
-                let problems = open.policies.problem().into_iter().chain(failure).collect();
                 (journal.generation, journal.head.entries, journal.head.chain.to_string(), problems)
             }
-            Err(failure) => (0, 0, String::new(), vec![failure.to_string()]),
+            Err(failure) => (0, 0, String::new(), self.problems_shut(&failure)),
         };
-        if let State::Shut { policies, hint, .. } = &*self.state() {
-            problems.extend(policies.problem());
-            problems.push(format!("hint: {hint}"));
-        }
         CommandReply::Status(Status {
             build: BUILD.to_owned(),
             pid: std::process::id(),
@@ -244,6 +241,38 @@ impl Gate {
             head,
             problems,
         })
+    }
+
+    /// What is wrong although the journal is open.
+    fn problems(&self, open: &Open) -> Vec<String> {
+        let chain = open.chain();
+        let broken = chain.members().iter().zip(chain.links()).filter_map(|(member, link)| {
+            let why = link.why_broken()?;
+            Some(format!("every call is refused: the plugin {} is not ready: {why}", member.plugin))
+        });
+        let journal = open.journal.status();
+        let behind = (chain.generation() != journal.generation).then(|| {
+            let (chain, journal) = (chain.generation(), journal.generation);
+            format!("every call is refused: the rules are of generation {journal} and those in force of {chain}")
+        });
+        let failure = journal.failure.map(|failure| hinted(&failure.to_string(), &self.hint(&failure)));
+        let DroppedNotes { no_room, refused } = open.journal.dropped_notes();
+        let dropped = (no_room + refused > 0).then(|| {
+            format!(
+                "outcomes and oddities that are not in the journal: {no_room} found no room, {refused} did not belong"
+            )
+        });
+        broken.chain(behind).chain(failure).chain(dropped).collect()
+    }
+
+    /// What is wrong when it is not.
+    fn problems_shut(&self, failure: &LedgerFailure) -> Vec<String> {
+        let (hint, plugin) = match &*self.state() {
+            State::Shut { hint, policies, .. } => (hint.clone(), policies.problem()),
+            // It has opened meanwhile, or is about to.
+            State::Opening | State::Open(_) => (self.hint(failure), None),
+        };
+        std::iter::once(hinted(&failure.to_string(), &hint)).chain(plugin).collect()
     }
 
     /// Journals the end and closes the journal.
@@ -278,7 +307,8 @@ impl Gate {
         match self.open_journal(&policies) {
             Ok(open) => State::Open(Arc::new(open)),
             Err(Unopened { failure, hint }) => {
-                log::error!("every call is refused: {failure}; {hint}");
+                let hint = hint.unwrap_or_else(|| self.hint(&failure));
+                log::error!("every call is refused: {}", hinted(&failure.to_string(), &hint));
                 State::Shut { policies, failure, hint, tried: Instant::now() }
             }
         }
@@ -313,22 +343,55 @@ impl Gate {
 
     fn shut(&self, failure: &LedgerFailure) -> CommandReply {
         let hint = match &*self.state() {
-            State::Shut { hint, .. } => Some(hint.clone()),
-            State::Opening | State::Open(_) => None,
+            State::Shut { hint, .. } => hint.clone(),
+            State::Opening | State::Open(_) => self.hint(failure),
         };
         environment(failure, hint)
     }
+
+    fn unwritten(&self, failure: &LedgerFailure) -> CommandReply {
+        environment(failure, self.hint(failure))
+    }
+
+    fn unchanged(&self, error: &RuleError) -> CommandReply {
+        let hint = match error {
+            RuleError::AlreadyThere(there) => {
+                format!("remove it first: callgate policy remove {}", there.key.as_arguments())
+            }
+            RuleError::NotThere(_) => "callgate policy list".to_owned(),
+            RuleError::Stale { .. } => "try again".to_owned(),
+            RuleError::Unwritten(failure) => return self.unwritten(failure),
+        };
+        request(error.to_string(), Some(hint))
+    }
+
+    /// The next step after a failure of the open journal.
+    fn hint(&self, failure: &LedgerFailure) -> String {
+        let database = self.home.database();
+        match failure {
+            LedgerFailure::Full => format!("free some space on the disk that holds {}", database.display()),
+            LedgerFailure::Foreign(_) => {
+                format!("put this install's own journal back at {}, then callgate daemon restart", database.display())
+            }
+            LedgerFailure::WriteFailed(_) => DAEMON_HINT.to_owned(),
+            LedgerFailure::Overload => "try again".to_owned(),
+        }
+    }
+}
+
+fn hinted(problem: &str, hint: &str) -> String {
+    format!("{problem} (hint: {hint})")
 }
 
 /// Why the gate is shut.
 struct Unopened {
     failure: LedgerFailure,
-    hint: String,
+    hint: Option<String>,
 }
 
 impl From<OpenError> for Unopened {
     fn from(error: OpenError) -> Self {
-        Self { failure: error.ledger_failure(), hint: error.hint() }
+        Self { failure: error.ledger_failure(), hint: Some(error.hint()) }
     }
 }
 
@@ -340,7 +403,7 @@ impl From<AppendError> for Unopened {
 
 impl From<LedgerFailure> for Unopened {
     fn from(failure: LedgerFailure) -> Self {
-        Self { failure, hint: "see `callgate daemon status`".to_owned() }
+        Self { failure, hint: None }
     }
 }
 
@@ -353,8 +416,8 @@ fn request(message: String, hint: Option<String>) -> CommandReply {
     CommandReply::Failed { message, hint, fault: Fault::Request }
 }
 
-fn environment(failure: &LedgerFailure, hint: Option<String>) -> CommandReply {
-    CommandReply::Failed { message: failure.to_string(), hint, fault: Fault::Environment }
+fn environment(failure: &LedgerFailure, hint: String) -> CommandReply {
+    CommandReply::Failed { message: failure.to_string(), hint: Some(hint), fault: Fault::Environment }
 }
 
 /// The rules as they would be. The journal checks the same again, inside its transaction.
@@ -372,93 +435,5 @@ fn apply(rules: &mut Vec<RuleEntry>, change: &RuleChange) -> Result<(), RuleErro
     Ok(())
 }
 
-fn unchanged(error: &RuleError) -> CommandReply {
-    let hint = match error {
-        RuleError::AlreadyThere(there) => {
-            format!("remove it first: callgate policy remove {}", there.key.as_arguments())
-        }
-        RuleError::NotThere(_) => "callgate policy list".to_owned(),
-        RuleError::Stale { .. } => "try again".to_owned(),
-        RuleError::Unwritten(failure) => return environment(failure, None),
-    };
-    request(error.to_string(), Some(hint))
-}
-
-/// A call that nobody makes.
-fn imagined(question: Explain) -> Result<Call, CommandReply> {
-    let arguments: serde_json::Value = serde_json::from_str(&question.arguments)
-        .map_err(|error| request(format!("the arguments are not JSON: {error}"), None))?;
-    if !arguments.is_object() {
-        return Err(request(
-            "the arguments are not a JSON object".to_owned(),
-            Some("--args '{\"path\":\"/x\"}'".to_owned()),
-        ));
-    }
-    let agent = question.agent.map(|name| Agent { id: String::new(), name, evidence: "declared".to_owned() });
-    let caller = Caller {
-        agent,
-        client: String::new(),
-        server: question.server.map_or_else(Server::unnamed, |name| Server { id: String::new(), name }),
-        attributes: Vec::new(),
-    };
-    Ok(Call {
-        binding: Binding { connection: 0, sequence: 0, frame: Digest::of(question.arguments.as_bytes()) },
-        session: SessionId::from_random([0; 16]),
-        request_id: "0".to_owned(),
-        caller: Arc::new(caller),
-        tool: question.tool,
-        listed: None,
-        arguments_digest: canonical::digest(&question.arguments),
-        arguments: question.arguments.into(),
-    })
-}
-
-fn shown(opinion: &Opinion) -> PluginOpinion {
-    let (verdict, rule) = match &opinion.outcome {
-        Ok(Answer { verdict, rule, .. }) => {
-            let word = match verdict {
-                PluginVerdict::Deny(_) => "deny",
-                PluginVerdict::Ask(_) => "ask",
-                PluginVerdict::Allow => "allow",
-                PluginVerdict::Abstain => "abstain",
-            };
-            (word, rule.as_ref().map(|rule| rule.text.clone()))
-        }
-        Err(failure) => (failure.code().as_str(), None),
-    };
-    PluginOpinion { plugin: opinion.plugin.clone(), verdict: verdict.to_owned(), rule }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::environment::Environment;
-
-    #[test]
-    fn a_change_that_was_committed_unseen_is_in_force_from_the_next_call_on() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = Some(folder.path().to_owned());
-        let home = Home::find(&Environment { callgate_home: at, ..Environment::default() }).unwrap();
-        let config = Config::load(&folder.path().join("none.yaml")).unwrap();
-        let gate = Gate::new(home, config);
-        gate.open();
-        let rule = |effect: &str| -> RuleEntry {
-            serde_json::from_value(serde_json::json!({ "effect": effect, "tool": "write_file" })).unwrap()
-        };
-        let question =
-            || Explain { tool: "write_file".to_owned(), agent: None, server: None, arguments: "{}".to_owned() };
-        let allowed = |gate: &Gate| {
-            let verdicts = gate.decide(vec![imagined(question()).ok().unwrap()]);
-            matches!(verdicts[..], [Verdict::Permitted(_)])
-        };
-        assert!(allowed(&gate));
-
-        // What a lost answer to a COMMIT leaves: the change is in the journal and the chain was not swapped.
-        let denied = RuleChange::Add(rule("deny"));
-        gate.serving().unwrap().journal.change_rule(denied, 0, Box::new(|_| ())).unwrap();
-        assert!(!allowed(&gate));
-        let removed = RuleChange::Remove(rule("deny").key);
-        assert!(matches!(gate.change(removed), CommandReply::Changed { .. }));
-        assert!(allowed(&gate));
-    }
-}
+pub(super) mod tests;

@@ -6,7 +6,7 @@ use callgate_core::digest::Digest;
 use callgate_core::escape::visible;
 use callgate_core::evaluate::{ChainDefault, Member};
 use callgate_core::rule::RuleEntry;
-use callgate_plugin::{Cache, Chain, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin};
+use callgate_plugin::{Cache, Chain, ConfigureError, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin};
 use serde::Serialize;
 
 use crate::home::Home;
@@ -28,6 +28,26 @@ pub(super) struct Made {
     pub(super) warnings: Vec<String>,
 }
 
+/// Why there is no chain for some rules.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotMade {
+    /// The plugin does not take the rules: whoever wrote them can mend that.
+    #[error("{0}")]
+    Refused(String),
+    /// The plugin does not work, whatever the rules are.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<ConfigureError> for NotMade {
+    fn from(error: ConfigureError) -> Self {
+        match error {
+            ConfigureError::Refused(_) | ConfigureError::TooLarge { .. } => Self::Refused(error.to_string()),
+            ConfigureError::Failed(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 /// The settings document of the `rules` plugin.
 #[derive(Serialize)]
 struct RulesSettings<'a> {
@@ -41,15 +61,21 @@ impl Policies {
         if let Err(why) = &rules {
             log::error!("every call is refused: the plugin rules does not load: {why}");
         }
+        Self::of(rules, default)
+    }
+
+    /// With the plugin as it is, or why there is none.
+    pub(super) fn of(rules: Result<Plugin, String>, default: ChainDefault) -> Self {
         Self { rules, default, cores: std::thread::available_parallelism().map_or(1, usize::from) }
     }
 
     /// The chain for these rules. An error leaves the chain that is in force as it is.
-    pub(super) fn chain(&self, generation: u64, rules: &[RuleEntry]) -> Result<Made, String> {
-        let settings = serde_json::to_string(&RulesSettings { rules }).map_err(|error| error.to_string())?;
-        let plugin = self.rules.as_ref().map_err(Clone::clone)?;
+    pub(super) fn chain(&self, generation: u64, rules: &[RuleEntry]) -> Result<Made, NotMade> {
+        let settings =
+            serde_json::to_string(&RulesSettings { rules }).map_err(|error| NotMade::Failed(error.to_string()))?;
+        let plugin = self.rules.as_ref().map_err(|why| NotMade::Failed(format!("it does not load: {why}")))?;
         let life = Life::Kept { instances: self.cores };
-        let configured = plugin.configure("rules", &settings, life).map_err(|error| error.to_string())?;
+        let configured = plugin.configure("rules", &settings, life)?;
         let warnings =
             configured.warnings().iter().map(|warning| format!("{}: {}", warning.path, warning.message)).collect();
         Ok(Made { chain: Chain::new(generation, self.default, vec![Link::ready(configured, true)]), warnings })
@@ -61,7 +87,7 @@ impl Policies {
             Ok(made) => made.chain,
             Err(error) => {
                 log::error!("every call is refused: the rules do not load: {error}");
-                Self::broken_chain(generation, &error)
+                Self::broken_chain(generation, &error.to_string())
             }
         }
     }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use callgate_core::call::Call;
 use callgate_core::canonical;
-use callgate_core::decide::Verdict;
+use callgate_core::code::Code;
+use callgate_core::decide::{self, Verdict};
 use callgate_core::entry::{AnomalyBody, Draft, Kind, SessionEndBody, SessionStartBody};
 use callgate_core::identity::{Attribute, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
 use callgate_core::refusal::Reason;
+use callgate_core::verdict::Retry;
 use callgate_ipc::message::{Anomaly, Close, Decide, FromRelay, Open, Refused, ToRelay};
+use callgate_journal::SessionError;
 
 use super::gate::Gate;
 use crate::wire::{Broken, Wire};
@@ -24,8 +27,13 @@ pub(super) fn serve(mut wire: Wire, connection: u64, pid: u32, gate: &Gate) -> R
         return Ok(());
     };
     let mut session = Session::new(open, connection, pid);
-    if let Err(reason) = session.begin(gate) {
-        return wire.send(&[ToRelay::NotOpened(reason)]);
+    match session.begin(gate) {
+        Ok(()) => {}
+        Err(used @ SessionError::Used(_)) => return wire.send(&[ToRelay::NotOpened(session_used(&used))]),
+        // A journal that refuses now may not later; until then every call is refused.
+        Err(SessionError::Unwritten(failure)) => {
+            log::warn!("session {} is not in the journal yet: {failure}", session.id);
+        }
     }
     wire.send(&[ToRelay::Opened])?;
     let _open = gate.count_session();
@@ -60,9 +68,12 @@ impl Session {
         Self { id: open.session, connection, server, start, begun: false, ended: None, caller: None }
     }
 
-    /// Journals the start. Only a session that may never be is an error; a journal that refuses now may not later.
-    fn begin(&mut self, gate: &Gate) -> Result<(), Reason> {
-        self.begun = gate.begin_session(&self.start)?;
+    /// Journals the start, unless it is there.
+    fn begin(&mut self, gate: &Gate) -> Result<(), SessionError> {
+        if !self.begun {
+            gate.begin_session(&self.start)?;
+            self.begun = true;
+        }
         Ok(())
     }
 
@@ -90,13 +101,10 @@ impl Session {
 
     fn decide(&mut self, gate: &Gate, calls: Vec<Call>) -> Vec<ToRelay> {
         let sequences: Vec<u64> = calls.iter().map(|call| call.binding.sequence).collect();
-        if !self.begun {
-            match gate.begin_session(&self.start) {
-                Ok(begun) => self.begun = begun,
-                Err(reason) => return refuse_all(&sequences, &reason),
-            }
-        }
-        let verdicts = gate.decide(calls);
+        let verdicts = match self.begin(gate) {
+            Ok(()) => gate.decide(calls),
+            Err(error) => calls.iter().map(|_| not_begun(&error)).collect(),
+        };
         sequences.into_iter().zip(verdicts).map(|(sequence, verdict)| reply(sequence, verdict)).collect()
     }
 
@@ -145,7 +153,72 @@ fn reply(sequence: u64, verdict: Verdict) -> ToRelay {
     }
 }
 
-fn refuse_all(sequences: &[u64], reason: &Reason) -> Vec<ToRelay> {
-    let refused = |&sequence| ToRelay::Refused(Refused { sequence, reason: reason.clone(), entry: None });
-    sequences.iter().map(refused).collect()
+/// What becomes of a call whose session is not in the journal.
+fn not_begun(error: &SessionError) -> Verdict {
+    match error {
+        SessionError::Used(_) => Verdict::Refused { reason: session_used(error), entry: None },
+        SessionError::Unwritten(failure) => decide::unwritten(failure),
+    }
+}
+
+fn session_used(error: &SessionError) -> Reason {
+    Reason::of(Code::SessionUsed, error.to_string(), Retry::Never)
+}
+
+#[cfg(test)]
+mod tests {
+    use callgate_core::digest::Digest;
+    use callgate_journal::BODY_BYTES_MAX;
+
+    use super::*;
+    use crate::daemon::gate::tests::Opened;
+
+    fn session(command: &str) -> Session {
+        let open = Open {
+            session: SessionId::from_random([7; 16]),
+            server: "fs".parse().unwrap(),
+            command: vec![command.to_owned()],
+            claim: None,
+            resumed: false,
+        };
+        Session::new(open, 1, 1)
+    }
+
+    fn decide_one(session: &mut Session, opened: &Opened) -> Vec<ToRelay> {
+        let call = session.call(Decide {
+            sequence: 1,
+            frame: Digest::of(b"frame"),
+            request_id: "1".to_owned(),
+            tool: "echo".to_owned(),
+            client: String::new(),
+            protocol_version: None,
+            listed: None,
+            arguments: "{}".to_owned(),
+        });
+        session.decide(&opened.gate, vec![call])
+    }
+
+    #[test]
+    fn no_call_is_decided_in_a_session_whose_start_could_not_be_written() {
+        let opened = Opened::new();
+        // The journal takes any call, and not this session's start: as if it failed for that one moment.
+        let refused = decide_one(&mut session(&"x".repeat(BODY_BYTES_MAX)), &opened);
+        let [ToRelay::Refused(Refused { sequence: 1, reason, entry: None })] = &refused[..] else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(reason.code, Code::JournalWrite);
+        assert_eq!(opened.kinds(), ["daemon.start"]);
+
+        let permitted = decide_one(&mut session("true"), &opened);
+        assert!(matches!(&permitted[..], [ToRelay::Permitted(_)]), "{permitted:?}");
+        assert_eq!(opened.kinds(), ["daemon.start", "session.start", "call.decision"]);
+    }
+
+    #[test]
+    fn no_call_is_decided_in_a_session_whose_id_was_used() {
+        let opened = Opened::new();
+        session("true").begin(&opened.gate).unwrap();
+        let refused = decide_one(&mut session("true"), &opened);
+        assert!(matches!(&refused[..], [ToRelay::Refused(refused)] if refused.reason.code == Code::SessionUsed));
+    }
 }

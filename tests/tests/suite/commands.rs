@@ -134,9 +134,17 @@ fn explain_says_what_the_daemon_would_decide_and_exits_1_for_a_refusal() {
     assert!(text.contains("deny") && text.contains("write_*"), "{text}");
     assert!(home.decisions().is_empty(), "nobody called anything");
 
-    // The same decision as a real call's.
+    // The same decision as a real call's, of what no real call can be as well.
     let mut session = Session::within(home);
     assert_eq!(outcome(&mut session, 1, "drop"), Err("ask-unavailable".to_owned()));
+    let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(128), "]".repeat(128));
+    for (arguments, code) in [(r#"{"a":1,"a":2}"#, "repeated-key"), (&*deep, "too-deep")] {
+        let told = session.home.run(&["policy", "explain", "echo", "--args", arguments]).exits(2);
+        assert!(told.stderr.contains("is refused before any policy sees it") && told.stdout.is_empty(), "{told:?}");
+        assert!(told.stderr.contains(&format!("({code})")), "{told:?}");
+        session.send_line(call("2", "echo", arguments));
+        assert_eq!(session.answer(&json!(2))["error"]["data"]["code"], code);
+    }
     session.end();
 }
 

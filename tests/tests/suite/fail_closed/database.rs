@@ -4,9 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 
 use callgate_tests::home::Home;
-use callgate_tests::process;
 use callgate_tests::session::Session;
-use rustix::process::Signal;
+use serde_json::json;
 
 use super::{passes, reached, recovers, refused_with};
 
@@ -94,9 +93,7 @@ fn a_damaged_database_is_refused() {
     )
     .unwrap();
     let mut session = Session::within(home);
-    let answer = session.call("1", "echo", r#"{"message":"m"}"#);
-    let code = answer["result"]["_meta"]["dev.callgate/decision"]["code"].as_str().unwrap_or_default();
-    assert!(["journal-foreign", "journal-write"].contains(&code), "{answer}");
+    refused_with(&mut session, 1, "journal-foreign");
     let home = session.end();
     home.stop_daemon();
     fs::write(home.database(), sound).unwrap();
@@ -114,14 +111,32 @@ fn a_database_removed_under_a_running_daemon_is_noticed() {
         path.push(suffix);
         fs::rename(&path, session.home.path().join(format!("kept{suffix}"))).ok();
     }
-    // The daemon's next look at its files, at the latest its next start, refuses.
-    let daemon = session.home.daemons()[0].pid;
-    let answer = session.call("2", "echo", r#"{"message":"m"}"#);
-    if answer["result"]["isError"] != true {
-        process::signal(daemon, Signal::TERM);
-        callgate_tests::wait::until_true("the daemon's end", || !process::lives(daemon));
-    }
+    refused_with(&mut session, 2, "journal-foreign");
+    let told = session.home.run(&["policy", "deny", "x"]).exits(3);
+    assert!(told.stderr.contains("hint: put this install's own journal back"), "{told:?}");
+    let status = session.home.run(&["daemon", "status"]).exits(1);
+    assert!(status.stdout.contains("problem: the journal is not the one this install knows"), "{status:?}");
+    assert!(!status.stdout.contains("problem: hint"), "{status:?}");
+    let _ = session.home.run(&["daemon", "restart"]);
     refused_with(&mut session, 3, "journal-foreign");
+    session.end();
+}
+
+#[test]
+fn rules_that_do_not_load_refuse_every_call_and_the_status_says_so() {
+    let home = used();
+    let database = rusqlite::Connection::open(home.database()).unwrap();
+    let changed = database.execute("UPDATE rule SET tool = '' WHERE tool = 'drop'", []).unwrap();
+    assert_eq!(changed, 1);
+    drop(database);
+    let mut session = Session::within(home);
+    let answer = session.call("2", "echo", r#"{"message":"m"}"#);
+    let decision = &answer["result"]["_meta"]["dev.callgate/decision"];
+    assert_eq!(decision["code"], "plugin-not-ready", "{answer}");
+    let entry = session.home.entry("the refusal", |entry| decision["entry"] == entry.seq);
+    assert_eq!((&entry.body["decision"], &entry.body["code"]), (&json!("error"), &json!("plugin-not-ready")));
+    let status = session.home.run(&["daemon", "status"]).exits(1);
+    assert!(status.stdout.contains("problem: every call is refused: the plugin rules is not ready: "), "{status:?}");
     session.end();
 }
 

@@ -41,13 +41,14 @@ fn mounts_a_full_disk_refuses_every_call_and_nothing_is_lost() {
         refused_with(&mut session, id, "journal-full");
     }
     let told = session.home.run(&["policy", "deny", "x"]).exits(3);
-    assert!(told.stderr.contains("full"), "{told:?}");
+    assert!(told.stderr.contains("full") && told.stderr.contains("hint: free some space"), "{told:?}");
     // Reading goes on.
     let _ = session.home.ok(&["policy", "list"]);
     let _ = session.home.ok(&["log"]);
 
     drop(filling);
     let back = recovers(&mut session, id + 1);
+    session.home.anomaly("journal-full");
     let _ = session.home.ok(&["verify"]);
     let allowed: Vec<String> = session
         .home
