@@ -103,13 +103,17 @@ fn show_newest(home: &Home, decision: Filing) -> Result<(), Failure> {
 
 /// Runs a command of this binary in the demo's home.
 fn callgate(folder: &Path, arguments: &[&str]) -> Result<(), Failure> {
-    let failed =
-        |what: &dyn std::fmt::Display| Failure::environment(format!("callgate {}: {what}", arguments.join(" ")));
-    let output = program(folder)?.args(arguments).output().map_err(|error| failed(&error))?;
+    let command = arguments.join(" ");
+    let output = program(folder)?
+        .args(arguments)
+        .output()
+        .map_err(|error| Failure::environment(format!("cannot run callgate {command}: {error}")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
-        return Ok(());
+        Ok(())
+    } else {
+        Err(off(&format!("callgate {command} succeeds, but: {}", said.trim())))
     }
-    Err(failed(&String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 #[expect(

@@ -29,6 +29,12 @@ fn a_rule_holds_from_the_next_call_on() {
     assert_eq!(outcome(&mut session, 3, "echo"), Ok(()));
     let _ = session.home.ok(&["policy", "ask", "ec*"]);
     assert_eq!(outcome(&mut session, 4, "echo"), Err("ask-unavailable".to_owned()));
+    let asked = session.call("\"ask\"", "echo", r#"{"message":"m"}"#);
+    assert_eq!(
+        asked["result"]["content"][0]["text"],
+        "Callgate refused this call (rules): the rule `ask ec*` wants a person to decide; calls cannot be held for an answer \
+         yet, so it is refused. Do not try it again: the same call will be refused again."
+    );
     let _ = session.home.ok(&["policy", "allow", "echo", "--server", "fs"]);
     assert_eq!(outcome(&mut session, 5, "echo"), Ok(()));
     let kinds: Vec<_> =
@@ -51,6 +57,13 @@ fn a_default_counts_for_what_no_rule_names() {
     assert_eq!(outcome(&mut session, 3, "drop"), Err("ask-unavailable".to_owned()));
     let _ = session.home.ok(&["policy", "remove", "--default", "--server", "fs"]);
     assert_eq!(outcome(&mut session, 4, "drop"), Ok(()));
+    // This session's agent is not known: it meets no rule that names one.
+    let _ = session.home.ok(&["policy", "default", "deny", "--agent", "a"]);
+    assert_eq!(outcome(&mut session, 5, "drop"), Ok(()));
+    let _ = session.home.run(&["policy", "explain", "drop", "--agent", "a"]).exits(1);
+    let _ = session.home.ok(&["policy", "explain", "drop", "--agent", "b"]);
+    let _ = session.home.ok(&["policy", "remove", "--default", "--agent", "a"]);
+    let _ = session.home.ok(&["policy", "explain", "drop", "--agent", "a"]);
     session.end();
 }
 
@@ -72,6 +85,14 @@ fn one_rule_a_tool_and_scope() {
     home.stop_daemon();
     assert_eq!(home.ok(&["policy", "list", "--json"]).json(), listed);
     assert!(home.daemons().is_empty());
+    // A rule is removed by its own scope and no other.
+    let _ = home.run(&["policy", "remove", "x", "--agent", "a"]).exits(2);
+    let _ = home.ok(&["policy", "remove", "x", "--server", "fs"]);
+    assert_eq!(home.ok(&["policy", "list"]).stdout, "deny x\nallow x (agent a, server fs)\n");
+    let _ = home.ok(&["policy", "remove", "x", "--agent", "a", "--server", "fs"]);
+    assert_eq!(home.ok(&["policy", "list"]).stdout, "deny x\n");
+    let refused = home.run(&["policy", "deny", ""]).exits(2);
+    assert!(refused.stderr.contains("does not take this rule"), "{refused:?}");
 }
 
 #[test]
@@ -158,6 +179,9 @@ fn the_log_shows_what_is_asked_for() {
         one.call(&id.to_string(), "echo", r#"{"message":"m"}"#);
         two.call(&id.to_string(), "drop", r#"{"table":"users"}"#);
     }
+    let large = format!(r#"{{"message":"{}"}}"#, "x".repeat(4 << 20));
+    let refused = one.call("\"large\"", "echo", &large);
+    assert_eq!(refused["result"]["_meta"]["dev.callgate/decision"]["code"], "call-too-large");
     assert_eq!((one.close().code(), two.close().code()), (0, 0));
     wait::until_true("both ends", || home.entries().iter().filter(|entry| entry.kind == "session.end").count() == 2);
 
@@ -176,14 +200,32 @@ fn the_log_shows_what_is_asked_for() {
             .map(|entry| entry["body"]["tool"].clone())
             .collect()
     };
-    assert_eq!(tools(log(&["-n", "0", "--server", "one"])), [json!("echo"), json!("echo"), json!("echo")]);
+    assert_eq!(
+        tools(log(&["-n", "0", "--server", "one"])),
+        [json!("echo"), json!("echo"), json!("echo"), json!("echo")]
+    );
     assert_eq!(tools(log(&["-n", "0", "--tool", "drop"])).len(), 3);
     assert_eq!(tools(log(&["-n", "0", "--decision", "denied"])).len(), 3);
     assert_eq!(tools(log(&["-n", "0", "--decision", "allowed"])).len(), 3);
-    assert_eq!(log(&["-n", "0", "--decision", "error"]), Vec::<Value>::new());
+    let errors = log(&["-n", "0", "--decision", "error"]);
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    assert_eq!((&error["body"]["decision"], &error["body"]["code"]), (&json!("error"), &json!("call-too-large")));
 
     let text = home.ok(&["log", "--tool", "drop"]).stdout;
     assert!(text.lines().count() >= 3 && text.contains("denied") && text.contains("drop"), "{text}");
+}
+
+#[test]
+fn the_log_shows_the_newest_50_unless_told_otherwise() {
+    let mut session = Session::new();
+    for id in 0..60 {
+        assert_eq!(outcome(&mut session, id, "echo"), Ok(()));
+    }
+    let home = session.end();
+    home.stop_daemon();
+    let all = home.ok(&["log", "-n", "0"]).stdout;
+    let newest: Vec<_> = all.lines().skip(all.lines().count() - 50).collect();
+    assert_eq!(home.ok(&["log"]).stdout.lines().collect::<Vec<_>>(), newest);
 }
 
 #[test]
@@ -298,6 +340,18 @@ fn the_demo_shows_the_main_job_and_leaves_nothing() {
     }
     assert!(home.processes().is_empty(), "{:?}", home.processes());
     assert!(!home.database().exists(), "the demo wrote into a home that is not its own");
+}
+
+#[test]
+fn the_demo_says_when_something_is_off() {
+    let home = Home::new();
+    // No socket's path fits in there, so the demo's own daemon cannot be reached.
+    let deep = home.path().join("x".repeat(100));
+    std::fs::create_dir(&deep).unwrap();
+    let told = callgate_tests::command::Finished::of(home.prepare(&["demo"]).env("TMPDIR", &deep)).exits(1);
+    assert!(told.stderr.contains("error: the demo is off: expected that "), "{told:?}");
+    assert!(home.processes().is_empty(), "{:?}", home.processes());
+    assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0, "the demo left something behind");
 }
 
 #[test]
