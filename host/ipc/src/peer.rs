@@ -18,7 +18,7 @@ fn user(socket: &impl AsFd) -> io::Result<Uid> {
     Ok(rustix::net::sockopt::socket_peercred(socket)?.uid)
 }
 
-/// rustix has no getpeereid, and who is not known is not ours.
+/// rustix offers nothing like it here, and who is not known is not ours.
 #[cfg(not(target_os = "linux"))]
 fn user(_socket: &impl AsFd) -> io::Result<Uid> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "who answers there cannot be found out on this system"))

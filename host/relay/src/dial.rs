@@ -18,7 +18,7 @@ pub(crate) enum Unconnected {
     /// It cannot be found out where one listens.
     #[error("it cannot be found: {0}")]
     NotFound(io::Error),
-    /// Nobody answers there.
+    /// Nobody answers there, or somebody whose daemon is not ours.
     #[error("{}: {source}", .socket.display())]
     Refused {
         /// Where it was tried.
@@ -41,5 +41,6 @@ fn connected(path: &Path) -> io::Result<OwnedFd> {
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    callgate_ipc::peer::is_ours(&socket)?;
     Ok(socket)
 }

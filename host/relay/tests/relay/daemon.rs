@@ -5,6 +5,7 @@ use std::time::Duration;
 use callgate_core::code::Code;
 use callgate_core::entry::Outcome;
 use callgate_ipc::message::{Anomaly, CallOutcome, FromRelay};
+use rustix::process::Uid;
 use serde_json::json;
 
 use crate::fake_daemon::{Answer, FakeDaemon, by_name};
@@ -38,6 +39,26 @@ fn without_a_daemon_the_server_serves_and_calls_are_refused() {
     assert!(messages[0].contains(r#"{"method":"ping"}"#) && messages[1].contains("daemon-unreachable"), "{messages:?}");
     relay.finish();
     assert_eq!(setup.log(), ping(1));
+}
+
+#[test]
+fn a_daemon_of_another_user_is_not_asked() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can listen as another user");
+        return;
+    }
+    let mut setup = Setup::new();
+    setup.deadline = Duration::from_millis(50);
+    setup.start_script("exec true");
+    let daemon = FakeDaemon::start_as(Uid::from_raw(65534), setup.folder.path(), "one", by_name);
+    let mut relay = setup.serving();
+    relay.write(&call(1, "allowed"));
+    let refusal = relay.line();
+    assert!(refusal.contains("daemon-unreachable"), "{refusal}");
+    assert!(refusal.contains("user 65534 answers there, and this is user 0"), "{refusal}");
+    relay.finish();
+    assert_eq!(setup.log(), "");
+    assert!(!daemon.has_heard());
 }
 
 #[test]

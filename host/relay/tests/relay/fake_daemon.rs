@@ -14,6 +14,7 @@ use callgate_core::refusal::Reason;
 use callgate_core::verdict::Retry;
 use callgate_ipc::frame::{Message, decode, encode};
 use callgate_ipc::message::{Decide, FromRelay, Greeting, Hello, Refused, ToRelay};
+use rustix::process::Uid;
 use serde_json::json;
 
 /// What the daemon does when it is asked.
@@ -43,8 +44,25 @@ pub(crate) struct FakeDaemon {
 impl FakeDaemon {
     /// Listens at `folder/name` and names that in `folder/socket`.
     pub(crate) fn start(folder: &Path, name: &str, policy: Policy) -> Self {
+        let listener = UnixListener::bind(folder.join(name)).unwrap();
+        Self::serve(folder, name, listener, policy)
+    }
+
+    /// The same as another user, which only root can. The kernel remembers who began to listen.
+    pub(crate) fn start_as(user: Uid, folder: &Path, name: &str, policy: Policy) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
         let socket = folder.join(name);
-        let listener = UnixListener::bind(&socket).unwrap();
+        let listening = std::thread::spawn(move || {
+            // This thread's alone, and it ends here.
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            UnixListener::bind(socket).unwrap()
+        });
+        Self::serve(folder, name, listening.join().unwrap(), policy)
+    }
+
+    fn serve(folder: &Path, name: &str, listener: UnixListener, policy: Policy) -> Self {
+        let socket = folder.join(name);
         let (tell, heard) = sync_channel(100_000);
         let stopped = Arc::new(AtomicBool::new(false));
         let connections = Arc::new(Mutex::new(Vec::new()));
@@ -68,6 +86,11 @@ impl FakeDaemon {
     /// The next thing the relay says.
     pub(crate) fn hear(&self) -> FromRelay {
         self.heard.recv_timeout(Duration::from_secs(20)).expect("the relay says something")
+    }
+
+    /// Whether the relay has said anything.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.heard.try_recv().is_ok()
     }
 
     /// What the relay says until `last` is among it.
