@@ -15,6 +15,7 @@ mod inbound;
 mod link;
 mod mail;
 mod order;
+mod outgoing;
 mod reasons;
 mod session;
 mod signals;

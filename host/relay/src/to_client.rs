@@ -1,14 +1,17 @@
 //! What is being written to the client: the server's bytes as they come, and our own replies between its lines.
 //!
-//! There is one writer. A reply goes out at the next line boundary and never inside a line of the server. A line of usual
-//! size goes out when it is whole, so that a server that stops in the middle of one holds up no reply; a long one is
-//! passed on as it comes, however long it is. A copy stays here until the line has been read by the relay, unless the
-//! line is longer than frames may be.
+//! There is one writer. A reply goes out at the next line boundary and never inside a line of the server; where both have
+//! something to say they take turns, so that neither waits for the other to have nothing left. A line of usual size goes
+//! out when it is whole, so that a server that stops in the middle of one holds up no reply; a long one is passed on as it
+//! comes, however long it is. A copy stays here until the line has been read by the relay, unless the line is longer than
+//! frames may be.
 
 use std::mem;
 
 use callgate_stdio::frames::READ_BYTES;
 use memchr::{memchr, memrchr};
+
+use crate::outgoing::{Outgoing, as_u64, give_back};
 
 /// From this size on a line is passed on before it is whole: as much as a pipe takes, so that nobody waits for nobody.
 const WHOLE_LINE_BYTES_MAX: usize = READ_BYTES;
@@ -16,8 +19,8 @@ const WHOLE_LINE_BYTES_MAX: usize = READ_BYTES;
 const UNSENT_BYTES_MAX: usize = 4 * READ_BYTES;
 /// What the client has not read of our replies; beyond it the client is not read either.
 const REPLY_BYTES_MAX: usize = 1024 * 1024;
-/// A buffer that grew beyond this for one long line is given back when it is empty.
-const KEPT_BYTES_MAX: usize = 4 * READ_BYTES;
+/// How much goes out in one turn while the other side waits, or one line if that is longer: as much as a pipe takes.
+const TURN_BYTES_MAX: usize = READ_BYTES;
 
 /// The client's side of the server's output.
 #[derive(Debug)]
@@ -32,16 +35,33 @@ pub(crate) struct ToClient {
     scanned: usize,
     /// Behind the last line feed.
     complete: usize,
-    /// The last byte of the server that the client has is not a line feed.
-    in_line: bool,
     /// How much of the current line was let go because it is too long.
     dropped: u64,
     /// The server's output has ended.
     ended: bool,
-    /// Our own lines, and how much of them the client has.
-    replies: Vec<u8>,
-    replied: usize,
+    /// Our own lines.
+    replies: Outgoing,
+    /// Whose byte was written last.
+    last: Author,
+    /// That byte was no line feed.
+    in_line: bool,
     line_bytes_max: usize,
+}
+
+/// Who speaks to the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Author {
+    Server,
+    Relay,
+}
+
+impl Author {
+    const fn other(self) -> Self {
+        match self {
+            Self::Server => Self::Relay,
+            Self::Relay => Self::Server,
+        }
+    }
 }
 
 /// A line of the server.
@@ -58,18 +78,18 @@ pub(crate) enum Line<'a> {
 
 impl ToClient {
     /// Lines up to `line_bytes_max` are kept to be read.
-    pub(crate) const fn new(line_bytes_max: usize) -> Self {
+    pub(crate) fn new(line_bytes_max: usize) -> Self {
         Self {
             bytes: Vec::new(),
             written: 0,
             read: 0,
             scanned: 0,
             complete: 0,
-            in_line: false,
             dropped: 0,
             ended: false,
-            replies: Vec::new(),
-            replied: 0,
+            replies: Outgoing::default(),
+            last: Author::Server,
+            in_line: false,
             line_bytes_max,
         }
     }
@@ -96,36 +116,46 @@ impl ToClient {
 
     /// Adds a line of our own.
     pub(crate) fn reply(&mut self, line: &[u8]) {
-        self.replies.extend_from_slice(line);
+        self.replies.back().extend_from_slice(line);
     }
 
     /// What is to be written next; empty when there is nothing.
     pub(crate) fn next_chunk(&self) -> &[u8] {
-        let mid_reply = self.replied > 0;
-        let replies = &self.replies[self.replied..];
-        if mid_reply || (!self.in_line && !replies.is_empty()) {
-            return replies;
-        }
-        let sendable = &self.bytes[self.written..self.sendable_end()];
-        if replies.is_empty() {
-            return sendable;
-        }
-        // A reply waits for the end of this line, and for no more.
-        memchr(b'\n', sendable).map_or(sendable, |offset| &sendable[..=offset])
+        let author = self.author();
+        let chunk = self.unsent(author);
+        if self.unsent(author.other()).is_empty() { chunk } else { &chunk[..self.turn(chunk)] }
     }
 
     /// Takes note that the client has `bytes` more of [`Self::next_chunk`].
     pub(crate) fn wrote(&mut self, bytes: usize) {
-        if self.replied > 0 || (!self.in_line && !self.replies.is_empty()) {
-            self.replied += bytes;
-            if self.replied == self.replies.len() {
-                self.replied = 0;
-                release(&mut self.replies);
-            }
-        } else if bytes > 0 {
-            self.written += bytes;
-            self.in_line = self.bytes[self.written - 1] != b'\n';
+        let author = self.author();
+        let Some(last) = bytes.checked_sub(1).and_then(|at| self.unsent(author).get(at).copied()) else { return };
+        match author {
+            Author::Server => self.written += bytes,
+            Author::Relay => self.replies.advance(bytes),
         }
+        self.last = author;
+        self.in_line = last != b'\n';
+    }
+
+    /// Who writes next: whoever is in the middle of a line, else the other one, if there is something.
+    fn author(&self) -> Author {
+        let other = self.last.other();
+        if self.in_line || self.unsent(other).is_empty() { self.last } else { other }
+    }
+
+    fn unsent(&self, author: Author) -> &[u8] {
+        match author {
+            Author::Server => &self.bytes[self.written..self.sendable_end()],
+            Author::Relay => self.replies.unsent(),
+        }
+    }
+
+    /// How much of `chunk` is written while the other one waits: the rest of a line that is begun, else whole lines.
+    fn turn(&self, chunk: &[u8]) -> usize {
+        let first_lines = &chunk[..chunk.len().min(TURN_BYTES_MAX)];
+        let whole = if self.in_line { None } else { memrchr(b'\n', first_lines) };
+        whole.or_else(|| memchr(b'\n', chunk)).map_or(chunk.len(), |offset| offset + 1)
     }
 
     /// The next line to read, once each. Lines are read whether the client has them yet or not.
@@ -153,12 +183,12 @@ impl ToClient {
     }
 
     /// Whether so many replies wait for the client that it has to read before it may write.
-    pub(crate) const fn is_full_of_replies(&self) -> bool {
-        self.replies.len() - self.replied >= REPLY_BYTES_MAX
+    pub(crate) fn is_full_of_replies(&self) -> bool {
+        self.replies.unsent().len() >= REPLY_BYTES_MAX
     }
 
     fn sendable_end(&self) -> usize {
-        let begun = self.in_line && self.written >= self.complete;
+        let begun = self.in_line && self.last == Author::Server && self.written >= self.complete;
         let long = self.bytes.len() - self.complete >= WHOLE_LINE_BYTES_MAX;
         if self.ended || begun || long { self.bytes.len() } else { self.complete }
     }
@@ -174,27 +204,15 @@ impl ToClient {
 
     fn forget_the_done(&mut self) {
         let done = self.written.min(self.read);
-        if done == self.bytes.len() {
-            release(&mut self.bytes);
-        } else {
+        if done > 0 {
             self.bytes.drain(..done);
+            give_back(&mut self.bytes);
         }
         self.written -= done;
         self.read -= done;
         self.scanned -= done;
         self.complete = self.complete.saturating_sub(done);
     }
-}
-
-fn release(buffer: &mut Vec<u8>) {
-    buffer.clear();
-    if buffer.capacity() > KEPT_BYTES_MAX {
-        *buffer = Vec::new();
-    }
-}
-
-fn as_u64(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -319,6 +337,48 @@ mod tests {
         }
         write_all(&mut to_client);
         assert!(!to_client.is_full() && !to_client.is_full_of_replies());
+    }
+
+    #[test]
+    fn a_client_that_reads_slowly_hears_both_in_turn_and_nothing_grows_although_nothing_is_ever_empty() {
+        const STEP_BYTES: usize = 3000;
+        let mut to_client = ToClient::new(1024);
+        let (mut ours, mut servers, mut since_the_server) = (0, 0, 0);
+        let mut line = String::new();
+        for _ in 0..5000 {
+            while !to_client.is_full_of_replies() {
+                to_client.reply(b"reply\n");
+            }
+            while !to_client.is_full() {
+                take_in(&mut to_client, b"server\n");
+            }
+            lines(&mut to_client);
+            line += &write(&mut to_client, STEP_BYTES);
+            let end = line.rfind('\n').map_or(0, |at| at + 1);
+            for whole in line.drain(..end).collect::<String>().lines() {
+                match whole {
+                    "reply" => (ours, since_the_server) = (ours + 1, since_the_server + "reply\n".len()),
+                    "server" => (servers, since_the_server) = (servers + 1, 0),
+                    other => panic!("spliced: {other}"),
+                }
+                assert!(since_the_server <= TURN_BYTES_MAX, "the server waits for {since_the_server} bytes of ours");
+            }
+            assert!(to_client.replies.capacity() <= 5 * REPLY_BYTES_MAX, "{} bytes", to_client.replies.capacity());
+            assert!(to_client.bytes.capacity() <= 4 * UNSENT_BYTES_MAX, "{} bytes", to_client.bytes.capacity());
+        }
+        assert!(ours > 500_000 && servers > 500_000, "{ours} of ours, {servers} of the server");
+    }
+
+    #[test]
+    fn the_room_of_a_long_line_is_given_back_although_others_follow_it_without_a_pause() {
+        let mut to_client = ToClient::new(64 * WHOLE_LINE_BYTES_MAX);
+        take_in(&mut to_client, &vec![b'x'; 32 * WHOLE_LINE_BYTES_MAX]);
+        take_in(&mut to_client, b"\nnext\n");
+        assert_eq!(write(&mut to_client, 32 * WHOLE_LINE_BYTES_MAX + 1).len(), 32 * WHOLE_LINE_BYTES_MAX + 1);
+        assert_eq!(lines(&mut to_client), [32 * WHOLE_LINE_BYTES_MAX + 1, 5]);
+        take_in(&mut to_client, b"another\n");
+        assert!(to_client.bytes.capacity() <= UNSENT_BYTES_MAX + READ_BYTES, "{} bytes", to_client.bytes.capacity());
+        assert_eq!(write_all(&mut to_client), "next\nanother\n");
     }
 
     #[test]
