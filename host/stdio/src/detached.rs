@@ -13,11 +13,6 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// How it ended, if it has. Somebody has to ask after every SIGCHLD, or it stays behind as a zombie that looks alive.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
