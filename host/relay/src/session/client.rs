@@ -1,5 +1,6 @@
 //! The session's side towards the client: what it sent.
 
+use std::cell::LazyCell;
 use std::time::Instant;
 
 use callgate_core::code::Code;
@@ -57,6 +58,8 @@ impl Session {
     }
 
     pub(super) fn message(&mut self, message: Message, now: Instant) {
+        // A batch may hold as many ids as fit into it, and the digest of each is that of the whole.
+        let frame = LazyCell::new(|| Frame::of(message.bytes()));
         match &message.about {
             About::Cancels(key) => match self.flights.waiting(key) {
                 // The server never saw the call: neither it nor its cancellation goes on.
@@ -65,11 +68,11 @@ impl Session {
             },
             About::Request { key, asks, speaker } => {
                 self.speaker.update(speaker);
-                self.note(key, *asks, &message, now);
+                self.note(key, *asks, || *frame, now);
             }
             About::Requests(keys) => {
                 for key in keys {
-                    self.note(key, Asks::Nothing, &message, now);
+                    self.note(key, Asks::Nothing, || *frame, now);
                 }
             }
             About::Other => {}
@@ -80,14 +83,14 @@ impl Session {
     }
 
     /// Notes a request that goes to the server whatever comes of it.
-    pub(super) fn note(&mut self, key: &IdKey, asks: Asks, message: &Message, now: Instant) {
+    pub(super) fn note(&mut self, key: &IdKey, asks: Asks, frame: impl FnOnce() -> Frame, now: Instant) {
         match self.flights.note(key.clone(), Flight::Request(asks)) {
             Ok(()) => {}
             Err(NotNoted::Full) => self.flights.pass(key),
             Err(NotNoted::InFlight) => {
                 self.flights.pass(key);
                 let detail = "a request takes an id that is in flight; it was forwarded";
-                self.events.refused(Code::IdInFlight, detail, Frame::of(message.bytes()), now);
+                self.events.refused(Code::IdInFlight, detail, frame(), now);
             }
         }
     }

@@ -497,6 +497,19 @@ fn an_unreadable_frame_goes_nowhere_is_answered_where_one_id_is_certain_and_alwa
         play.client(frame);
         play.client(PING);
         assert_eq!(play.server_gets(), PING, "{frame}");
+#[test]
+fn a_batch_of_very_many_ids_in_flight_is_hashed_once() {
+    let mut play = Play::open();
+    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},";
+    let batch = format!("[{}{}]\n", ping.repeat(100_000), ping.trim_end_matches(','));
+    let start = Instant::now();
+    play.client(&batch);
+    // Nothing is measured: hashed for each id, four megabytes take many minutes.
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert_eq!(play.server_gets(), batch);
+    assert_eq!(play.anomalies().len(), EVENTS_MAX);
+}
+
         assert_eq!(play.client_gets().lines().count(), answers, "{frame}");
         assert_eq!(play.anomalies().len(), 1, "{frame}");
     }
