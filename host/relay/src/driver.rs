@@ -179,7 +179,6 @@ impl<'a, D: Daemon> Driver<'a, D> {
 
     fn close_server_input(&mut self, now: Instant) {
         if self.server_in.take().is_some() {
-            self.session.stop_waiting(now);
             self.session.server_stopped_listening(now);
         }
     }

@@ -22,12 +22,6 @@ pub(crate) fn slow(what: &str, limit: Duration) -> Reason {
     Reason::of(Code::DaemonSlow, format!("the Callgate daemon gave no {what} within {limit:?}"), Retry::Later)
 }
 
-/// The session ends before the decision came.
-pub(crate) fn ending() -> Reason {
-    let message = "the session ended before the Callgate daemon gave a decision";
-    Reason::of(Code::DaemonSlow, message, Retry::Later)
-}
-
 /// The connection ended before the decision came.
 pub(crate) fn lost(how: &str) -> Reason {
     let message = format!("the connection to the Callgate daemon ended before it gave a decision ({how})");
@@ -65,5 +59,6 @@ pub(crate) fn too_large(why: &str) -> Reason {
 
 /// The server cannot be written to.
 pub(crate) fn server_write() -> Reason {
-    Reason::of(Code::ServerWrite, "the server takes no more input, so the call cannot be written to it", Retry::Later)
+    let message = "the server has ended or takes no more input, so the call cannot be written to it";
+    Reason::of(Code::ServerWrite, message, Retry::Later)
 }

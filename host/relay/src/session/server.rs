@@ -29,17 +29,11 @@ impl Session {
         }
     }
 
-    /// The server takes no more input: its end of the pipe is closed, or ours is about to be. Calls that it does not
-    /// have are refused.
+    /// The server takes no more input: it has ended, or one end of its pipe is closed. Calls that it does not have are
+    /// refused, decided or not: no decision would get them there.
     pub(crate) fn server_stopped_listening(&mut self, now: Instant) {
         self.server_listens = false;
         self.refuse_waiting(&reasons::server_write(), now);
-        self.fail_unwritten(now);
-    }
-
-    /// The session ends: calls without a decision are refused.
-    pub(crate) fn stop_waiting(&mut self, now: Instant) {
-        self.refuse_waiting(&reasons::ending(), now);
         self.hand_on(now);
     }
 

@@ -845,12 +845,13 @@ fn when_the_server_goes_open_calls_have_failed_and_nobody_is_answered() {
 }
 
 #[test]
-fn when_the_time_is_up_calls_without_a_decision_are_refused_and_permitted_ones_go() {
+fn when_the_server_ends_a_call_without_a_decision_is_refused_for_that_and_not_for_a_slow_daemon() {
     let mut play = Play::open();
     play.call(1);
     let second = play.call(2);
     play.permit(2, &second);
-    play.session.stop_waiting(play.now);
-    assert_eq!(play.answers(), [refusal(1, "daemon-slow")]);
-    assert_eq!(play.server_gets(), second);
+    play.session.server_stopped_listening(play.now);
+    assert_eq!(play.answers(), [refusal(1, "server-write"), refusal(2, "server-write")]);
+    assert_eq!(play.server_gets(), "");
+    assert_eq!(play.outcomes(), [(102, Outcome::Error)]);
 }

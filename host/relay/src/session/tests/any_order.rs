@@ -150,7 +150,7 @@ impl World {
 
     fn end(&mut self) {
         self.server_reads();
-        self.play.session.stop_waiting(self.play.now);
+        self.play.session.server_stopped_listening(self.play.now);
         self.server_reads();
         self.play.session.server_gone(self.play.now);
         if !self.play.session.link.is_connected() {
