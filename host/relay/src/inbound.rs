@@ -45,6 +45,8 @@ pub(crate) enum About {
     Requests(Vec<IdKey>),
     /// Cancels an earlier request.
     Cancels(IdKey),
+    /// Says that the handshake is done.
+    Initialized,
     /// Nothing that matters here: another notification, an answer to the server, white space.
     Other,
 }
@@ -159,7 +161,11 @@ impl Inbound {
                 Self::Message(Message { about, bytes })
             }
             Ok(ClientMessage::Notification(notification)) => {
-                let about = notification.cancels.map_or(About::Other, About::Cancels);
+                let about = match (notification.cancels, &*notification.method) {
+                    (Some(key), _) => About::Cancels(key),
+                    (None, "notifications/initialized") => About::Initialized,
+                    (None, _) => About::Other,
+                };
                 Self::Message(Message { about, bytes })
             }
             Ok(ClientMessage::Batch(ids)) => {
@@ -237,6 +243,15 @@ impl Message {
     /// The frame.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether it may go before calls that came earlier and are not decided. The handshake may not: calls are made within
+    /// it. Nor may a batch, which can hold a part of it.
+    pub(crate) const fn may_pass_calls(&self) -> bool {
+        match &self.about {
+            About::Request { asks: Asks::Revision, .. } | About::Requests(_) | About::Initialized => false,
+            About::Request { asks: Asks::Tools { .. } | Asks::Nothing, .. } | About::Cancels(_) | About::Other => true,
+        }
     }
 }
 

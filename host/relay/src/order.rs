@@ -1,7 +1,9 @@
-//! The client's frames on their way to the server, in the order in which they arrived.
+//! The client's frames on their way to the server.
 //!
-//! A frame behind an undecided call waits for it. A call that is refused or withdrawn leaves the order, and what stood
-//! behind it moves up; so would a call that is held for long, to come back at the end.
+//! Calls keep the order in which they arrived, and so do messages, the frames that hold no call. A call behind an
+//! undecided one waits for it; a message waits for no call (docs/decisions/0005), unless it keeps its place among them, and
+//! then what comes behind it stays behind it. A call that is refused or withdrawn leaves the order, and what stood behind
+//! it moves up; so would a call that is held for long, to come back at the end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -15,7 +17,11 @@ pub(crate) struct CallNumber(u64);
 /// The frames that have not been handed on yet.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
+    /// Messages that wait for nothing; before all places.
+    ahead: VecDeque<Cleared>,
     places: VecDeque<Place>,
+    /// How many messages are in `places`.
+    messages: usize,
     calls: BTreeMap<CallNumber, Waiting>,
     numbered: u64,
     bytes: usize,
@@ -49,10 +55,15 @@ pub(crate) struct Undecided {
 }
 
 impl Order {
-    /// Adds a frame that holds no call.
-    pub(crate) fn add_message(&mut self, message: Cleared) {
+    /// Adds a frame that holds no call; `may_pass` tells whether it may go before calls that came earlier.
+    pub(crate) fn add_message(&mut self, message: Cleared, may_pass: bool) {
         self.bytes += message.bytes().len();
-        self.places.push_back(Place::Message(message));
+        if may_pass && self.messages == 0 {
+            self.ahead.push_back(message);
+        } else {
+            self.messages += 1;
+            self.places.push_back(Place::Message(message));
+        }
     }
 
     /// Adds a call whose decision is due at `due`.
@@ -108,26 +119,37 @@ impl Order {
 
     /// Removes everything; the calls come back, in order of arrival.
     pub(crate) fn empty(&mut self) -> impl Iterator<Item = Waiting> + use<> {
+        self.ahead.clear();
         self.places.clear();
+        self.messages = 0;
         self.bytes = 0;
         std::mem::take(&mut self.calls).into_values()
     }
 
     /// The next frame that may go, unless it is behind one that may not.
     pub(crate) fn next_cleared(&mut self) -> Option<Cleared> {
+        let cleared = self.ahead.pop_front().or_else(|| self.next_in_place())?;
+        self.bytes -= cleared.bytes().len();
+        Some(cleared)
+    }
+
+    fn next_in_place(&mut self) -> Option<Cleared> {
         loop {
             if let Place::Call(number) = self.places.front()?
                 && self.calls.get_mut(number).and_then(Waiting::undecided).is_some()
             {
                 return None;
             }
-            let cleared = match self.places.pop_front()? {
-                Place::Message(cleared) => Some(cleared),
-                Place::Call(number) => self.calls.remove(&number).and_then(Waiting::into_cleared),
-            };
-            if let Some(cleared) = cleared {
-                self.bytes -= cleared.bytes().len();
-                return Some(cleared);
+            match self.places.pop_front()? {
+                Place::Message(cleared) => {
+                    self.messages -= 1;
+                    return Some(cleared);
+                }
+                Place::Call(number) => {
+                    if let Some(cleared) = self.calls.remove(&number).and_then(Waiting::into_cleared) {
+                        return Some(cleared);
+                    }
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ mod replies;
 mod streams;
 
 use callgate_tests::frame;
-use callgate_tests::session::Session;
+use callgate_tests::session::{Session, contains};
 use callgate_tests::wait;
 use serde_json::{Value, json};
 
@@ -83,6 +83,13 @@ fn without_messages(mut answers: Vec<Value>) -> Vec<Value> {
         assert!(message.is_some_and(|message| message.as_str().is_some_and(|text| !text.is_empty())), "{answer}");
     }
     answers
+}
+
+/// The calls, then the rest: each keeps its order, and neither waits for the other.
+pub(crate) fn by_kind(bytes: &[u8]) -> String {
+    let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+    let (calls, rest): (Vec<_>, Vec<_>) = lines.partition(|line| contains(line, b"tools/call"));
+    String::from_utf8([calls.concat(), rest.concat()].concat()).expect("frames are UTF-8")
 }
 
 /// The code of the decision in a refused call's answer.

@@ -12,7 +12,7 @@ use super::Session;
 use super::refusals::shown;
 use crate::events::{DETAIL_BYTES_MAX, Frame, cut};
 use crate::flights::{FLIGHTS_MAX, Flight, NotNoted};
-use crate::inbound::{About, Asks, Call, Inbound, Message, RefusedFrame};
+use crate::inbound::{About, Asks, Call, Inbound, Message, RefusedFrame, Released};
 use crate::order::{CallNumber, Waiting};
 use crate::reasons;
 
@@ -75,10 +75,11 @@ impl Session {
                     self.note(key, Asks::Nothing, || *frame, now);
                 }
             }
-            About::Other => {}
+            About::Initialized | About::Other => {}
         }
         if self.server_listens {
-            self.order.add_message(message.into());
+            let may_pass = message.may_pass_calls();
+            self.order.add_message(message.into(), may_pass);
         }
     }
 
@@ -123,23 +124,22 @@ impl Session {
         }
     }
 
+    /// Takes back a call that the server was not given. The journal may hold its decision, or get it yet; that the client
+    /// took it back stands there whatever was decided.
     pub(super) fn withdraw(&mut self, number: CallNumber, now: Instant) {
-        match self.order.remove(number) {
-            Some(Waiting::Undecided(undecided)) => {
-                let asked = undecided.call.asked;
-                self.flights.forget(&asked.key);
-                if !undecided.asked {
-                    let detail = format!("the call of {} was cancelled before it was decided", shown(&asked.tool));
-                    self.events.refused(Code::Withdrawn, &detail, (&asked).into(), now);
-                }
-            }
-            Some(Waiting::Cleared(cleared)) => {
-                if let Some(released) = cleared.into_released() {
-                    self.flights.forget(&released.asked.key);
-                    self.events.outcome(released.entry, Outcome::Error, now);
-                }
-            }
-            None => {}
+        let (asked, entry) = match self.order.remove(number) {
+            Some(Waiting::Undecided(undecided)) => (undecided.call.asked, None),
+            Some(Waiting::Cleared(cleared)) => match cleared.into_released() {
+                Some(Released { asked, entry }) => (asked, Some(entry)),
+                None => return,
+            },
+            None => return,
+        };
+        self.flights.forget(&asked.key);
+        let detail = format!("the call of {} was cancelled before it was forwarded", shown(&asked.tool));
+        self.events.refused(Code::Withdrawn, &detail, (&asked).into(), now);
+        if let Some(entry) = entry {
+            self.events.outcome(entry, Outcome::Error, now);
         }
     }
 }

@@ -213,6 +213,10 @@ fn refusal(id: u64, code: &str) -> (Value, Option<String>) {
     (json!(id), Some(code.to_owned()))
 }
 
+fn cancel(id: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id}}}}}\n")
+}
+
 fn answer(id: u64) -> String {
     format!("{{\"result\":{{\"content\":[]}},\"jsonrpc\":\"2.0\",\"id\":{id}}}\n")
 }
@@ -284,15 +288,64 @@ fn server_frames_pass_untouched_whatever_they_are_and_what_is_odd_is_told() {
 // Order.
 
 #[test]
-fn frames_behind_an_undecided_call_wait_for_it_and_keep_their_order() {
+fn a_call_behind_an_undecided_one_waits_for_it() {
     let mut play = Play::open();
     let first = play.call(1);
-    play.client(PING);
     let second = play.call(2);
     play.permit(2, &second);
-    assert_eq!(play.server_gets(), "", "decisions come in any order, frames do not");
+    assert_eq!(play.server_gets(), "", "decisions come in any order, calls do not");
     play.permit(1, &first);
-    assert_eq!(play.server_gets(), first + PING + &second);
+    assert_eq!(play.server_gets(), first + &second);
+}
+
+#[test]
+fn messages_pass_a_call_that_is_not_decided() {
+    let mut play = Play::open();
+    let released = play.call(1);
+    play.permit(1, &released);
+    assert_eq!(play.server_gets(), released);
+    let undecided = play.call(2);
+    let permitted = play.call(3);
+    play.permit(3, &permitted);
+    let passing = cancel("1")
+        + PING
+        + "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"roots\":[]}}\n"
+        + "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/list\"}\n\n";
+    play.client(&passing);
+    assert_eq!(play.server_gets(), passing);
+    play.permit(2, &undecided);
+    assert_eq!(play.server_gets(), undecided + &permitted);
+}
+
+#[test]
+fn messages_pass_while_a_daemon_is_starting_for_the_first_time() {
+    let mut play = Play::new();
+    play.call(1);
+    play.greet(&Greeting::Starting);
+    play.client(PING);
+    assert_eq!(play.server_gets(), PING);
+}
+
+#[test]
+fn the_handshake_and_a_batch_keep_their_place_among_calls_and_what_comes_behind_them_stays_there() {
+    for keeping in [
+        "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"initialize\",\"params\":{}}\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications\\/initialized\"}\n",
+        "[{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}]\n",
+    ] {
+        let mut play = Play::open();
+        let first = play.call(1);
+        play.client(keeping);
+        play.client(PING);
+        let second = play.call(2);
+        play.permit(2, &second);
+        assert_eq!(play.server_gets(), "", "{keeping}");
+        play.permit(1, &first);
+        assert_eq!(play.server_gets(), first + keeping + PING + &second);
+        play.call(3);
+        play.client(PING);
+        assert_eq!(play.server_gets(), PING, "once they have gone, messages pass again");
+    }
 }
 
 #[test]
@@ -302,10 +355,12 @@ fn a_refused_call_is_answered_at_once_and_what_stood_behind_it_moves_up() {
     play.call(2);
     play.client(PING);
     play.deny(2);
+    let third = play.call(3);
+    play.permit(3, &third);
     assert_eq!(play.answers(), [refusal(2, "rules/deny")], "it overtakes the call before it");
-    assert_eq!(play.server_gets(), "");
+    assert_eq!(play.server_gets(), PING);
     play.permit(1, &first);
-    assert_eq!(play.server_gets(), first + PING);
+    assert_eq!(play.server_gets(), first + &third);
     assert_eq!(play.anomalies(), [], "the daemon journaled it");
 }
 
@@ -335,9 +390,10 @@ fn a_refusal_has_the_shape_of_its_dialect_and_echoes_the_raw_id() {
 fn a_call_cancelled_before_its_decision_is_never_forwarded_or_answered_and_its_permit_comes_to_nothing() {
     let mut play = Play::open();
     let frame = play.call(1);
-    play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n");
+    play.client(&cancel("1").repeat(2));
     play.client(PING);
-    assert_eq!(play.server_gets(), PING, "nor is its cancellation");
+    assert_eq!(play.server_gets(), cancel("1") + PING, "the second one cancels nothing that the relay knows of");
+    assert_eq!(play.anomalies(), [(Side::Client, Code::Withdrawn)], "told of once");
     play.permit(1, &frame);
     assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
     assert_eq!(play.outcomes(), [(101, Outcome::Error)]);
@@ -347,9 +403,10 @@ fn a_call_cancelled_before_its_decision_is_never_forwarded_or_answered_and_its_p
 fn a_call_cancelled_and_then_denied_is_not_answered() {
     let mut play = Play::open();
     play.call(1);
-    play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1.0}}\n");
+    play.client(&cancel("1.0"));
     play.deny(1);
     assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
+    assert_eq!(play.anomalies(), [(Side::Client, Code::Withdrawn)]);
 }
 
 #[test]
@@ -358,10 +415,15 @@ fn a_permitted_call_that_waits_for_its_turn_can_still_be_cancelled() {
     let first = play.call(1);
     let second = play.call(2);
     play.permit(2, &second);
-    play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":2}}\n");
+    play.told();
+    play.client(&cancel("2"));
     play.permit(1, &first);
-    assert_eq!(play.server_gets(), first);
-    assert_eq!(play.outcomes(), [(102, Outcome::Error)]);
+    assert_eq!((play.server_gets(), play.client_gets().as_str()), (first, ""));
+    let told = play.told();
+    let failed = FromRelay::Outcome(CallOutcome { decision: 102, outcome: Outcome::Error });
+    assert!(
+        matches!(&told[..], [FromRelay::Anomaly(Anomaly { code: Code::Withdrawn, .. }), outcome] if *outcome == failed)
+    );
 }
 
 #[test]
@@ -369,9 +431,8 @@ fn a_released_call_is_cancelled_by_the_server_and_a_late_answer_passes() {
     let mut play = Play::open();
     let frame = play.call(1);
     play.permit(1, &frame);
-    let cancel = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n";
-    play.client(cancel);
-    assert_eq!(play.server_gets(), frame + cancel);
+    play.client(&cancel("1"));
+    assert_eq!(play.server_gets(), frame + &cancel("1"));
     play.server(&answer(1));
     assert_eq!(play.client_gets(), answer(1));
     assert_eq!(play.outcomes(), [(101, Outcome::Ok)]);
@@ -381,7 +442,7 @@ fn a_released_call_is_cancelled_by_the_server_and_a_late_answer_passes() {
 fn a_call_cancelled_before_the_daemon_was_asked_is_told_of() {
     let mut play = Play::new();
     play.call(1);
-    play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n");
+    play.client(&cancel("1"));
     play.connect(CONNECTION);
     assert_eq!(play.anomalies(), [(Side::Client, Code::Withdrawn)]);
     assert_eq!((play.server_gets().as_str(), play.client_gets().as_str()), ("", ""));
@@ -414,7 +475,7 @@ fn another_request_may_take_an_id_in_flight_and_that_is_told() {
     let request = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     play.client(request);
     play.permit(1, &frame);
-    assert_eq!(play.server_gets(), frame + request);
+    assert_eq!(play.server_gets(), request.to_owned() + &frame);
     assert_eq!(play.anomalies(), [(Side::Client, Code::IdInFlight)]);
     play.server(&answer(1).repeat(2));
     assert_eq!(play.told(), [FromRelay::Outcome(CallOutcome { decision: 101, outcome: Outcome::Ok })]);
@@ -429,11 +490,24 @@ fn an_id_is_free_again_once_answered_refused_or_withdrawn() {
     let frame = play.call(1);
     play.deny(2);
     play.call(1);
-    play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n");
+    play.client(&cancel("1"));
     play.call(1);
     play.permit(4, &frame);
     assert!(play.client_gets().contains("rules/deny"));
     assert_eq!(play.server_gets(), frame.repeat(2));
+}
+
+#[test]
+fn a_batch_of_very_many_ids_in_flight_is_hashed_once() {
+    let mut play = Play::open();
+    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},";
+    let batch = format!("[{}{}]\n", ping.repeat(100_000), ping.trim_end_matches(','));
+    let start = Instant::now();
+    play.client(&batch);
+    // Nothing is measured: hashed for each id, four megabytes take many minutes.
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert_eq!(play.server_gets(), batch);
+    assert_eq!(play.anomalies().len(), EVENTS_MAX);
 }
 
 #[test]
@@ -497,19 +571,6 @@ fn an_unreadable_frame_goes_nowhere_is_answered_where_one_id_is_certain_and_alwa
         play.client(frame);
         play.client(PING);
         assert_eq!(play.server_gets(), PING, "{frame}");
-#[test]
-fn a_batch_of_very_many_ids_in_flight_is_hashed_once() {
-    let mut play = Play::open();
-    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"},";
-    let batch = format!("[{}{}]\n", ping.repeat(100_000), ping.trim_end_matches(','));
-    let start = Instant::now();
-    play.client(&batch);
-    // Nothing is measured: hashed for each id, four megabytes take many minutes.
-    assert!(start.elapsed() < Duration::from_secs(30));
-    assert_eq!(play.server_gets(), batch);
-    assert_eq!(play.anomalies().len(), EVENTS_MAX);
-}
-
         assert_eq!(play.client_gets().lines().count(), answers, "{frame}");
         assert_eq!(play.anomalies().len(), 1, "{frame}");
     }
@@ -724,7 +785,7 @@ fn no_more_calls_wait_than_there_is_room_for() {
     assert!(!play.session.takes_input());
     play.deny(1);
     assert!(play.session.takes_input(), "a decision makes room");
-    play.client("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":2}}\n");
+    play.client(&cancel("2"));
     play.call(count + 1);
     assert!(!play.session.takes_input(), "a withdrawn call is still being decided");
     play.wait(DEADLINE);

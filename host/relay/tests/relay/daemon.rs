@@ -9,7 +9,7 @@ use rustix::process::Uid;
 use serde_json::json;
 
 use crate::fake_daemon::{Answer, FakeDaemon, by_name};
-use crate::process::{Setup, read_when_there, until};
+use crate::process::{Setup, read_when_there, shell, until};
 use crate::{call, ping};
 
 fn opened(told: &FromRelay) -> bool {
@@ -59,6 +59,16 @@ fn a_daemon_of_another_user_is_not_asked() {
     relay.finish();
     assert_eq!(setup.log(), "");
     assert!(!daemon.has_heard());
+}
+
+#[test]
+fn a_server_that_ends_before_a_call_is_decided_and_not_the_daemon_is_why_the_call_is_refused() {
+    let setup = Setup::new();
+    let _daemon = FakeDaemon::start(setup.folder.path(), "one", |_| Answer::Nothing);
+    let mut relay = setup.relay(&shell("read -r ping"));
+    relay.write(&(call(1, "undecided") + &ping(2)));
+    assert_eq!(relay.refusal(), "server-write");
+    assert_eq!(relay.exit_code(), Some(0));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Traps 25, 27, 28, 31, 33 and 35: what the client gets, and in which order.
 
 use callgate_core::digest::Digest;
-use callgate_tests::frame::{call, cancelled, line, modern_call};
+use callgate_tests::frame::{call, cancelled, line, modern_call, ping};
 use callgate_tests::home::Home;
 use callgate_tests::process;
 use callgate_tests::relay;
-use callgate_tests::session::Session;
+use callgate_tests::session::{Session, lossy};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::decision_code;
+use super::{by_kind, decision_code};
 
 #[test]
 fn trap_25_a_refusal_has_the_shape_of_its_dialect() {
@@ -112,7 +112,7 @@ fn trap_33_refusals_and_server_frames_never_mix() {
 }
 
 #[test]
-fn trap_35_what_passes_keeps_its_order() {
+fn trap_35_calls_keep_their_order_and_so_does_the_rest() {
     let mut session = Session::denying_drop();
     let mut expected = Vec::new();
     // Fewer than may wait for a decision at once.
@@ -129,7 +129,7 @@ fn trap_35_what_passes_keeps_its_order() {
     }
     session.settled();
     let received = session.received_besides_barriers();
-    assert_eq!(String::from_utf8(received).unwrap(), String::from_utf8(expected).unwrap());
+    assert_eq!(by_kind(&received), by_kind(&expected));
     session.end();
 }
 
@@ -159,18 +159,38 @@ fn trap_35_a_call_that_waits_for_its_decision_can_be_withdrawn() {
     assert_eq!(session.received_besides_barriers(), b"");
     process::signal(daemon, Signal::CONT);
     assert_eq!(session.answer(&json!(2))["result"]["content"][0]["text"], "waits");
-    session.settled();
+    assert_eq!(lossy(&session.settled()), [""; 0], "a withdrawn call was answered");
     assert_eq!(session.received_besides_barriers(), line(&waiting), "a withdrawn call reached the server");
+    let home = session.end();
+    home.entry("the session's end", |entry| entry.kind == "session.end");
     let digest = Digest::of(&line(&withdrawn)).to_string();
-    let withdrawal = session.home.entry("the withdrawn call's entry", |entry| entry.body["frame"] == digest.as_str());
-    if withdrawal.kind == "call.decision" {
-        // It was decided all the same; then it is told that nothing came of it.
-        session.home.entry("the withdrawn call's outcome", |entry| {
-            entry.body["decision"] == withdrawal.seq && entry.body["outcome"] == "error"
-        });
-    } else {
-        assert_eq!(withdrawal.body["code"], "withdrawn");
-    }
+    let told: Vec<_> = home.entries().into_iter().filter(|entry| entry.body["frame"] == digest.as_str()).collect();
+    let withdrawals = told.iter().filter(|entry| entry.kind == "anomaly" && entry.body["code"] == "withdrawn");
+    assert_eq!(withdrawals.count(), 1, "{told:?}");
+    // The daemon was asked before and decided all the same; then it is told that nothing came of it.
+    let decision = told.iter().find(|entry| entry.kind == "call.decision").unwrap();
+    home.entry("the withdrawn call's outcome", |entry| {
+        entry.body["decision"] == decision.seq && entry.body["outcome"] == "error"
+    });
+}
+
+#[test]
+fn trap_35_a_cancellation_and_a_ping_pass_a_call_that_waits_for_its_decision() {
+    let mut session = Session::within(Home::configured("relay: { decision_deadline: 50s }"));
+    let released = call("1", "late", "{}");
+    session.exchange([&released]);
+    let daemon = session.home.daemon_pid().unwrap();
+    process::signal(daemon, Signal::STOP);
+    let waiting = call("2", "echo", r#"{"message":"waits"}"#);
+    session.send_line(&waiting);
+    session.send_line(cancelled("1"));
+    session.send_line(ping("3"));
+    assert_eq!(session.answer(&json!(1))["result"]["content"][0]["text"], "late", "its cancellation ends it");
+    assert_eq!(session.answer(&json!(3))["result"], json!({}));
+    let passed = [&released, &cancelled("1"), &ping("3")].into_iter().flat_map(line).collect::<Vec<u8>>();
+    assert_eq!(String::from_utf8_lossy(&session.received_besides_barriers()), String::from_utf8_lossy(&passed));
+    process::signal(daemon, Signal::CONT);
+    assert_eq!(session.answer(&json!(2))["result"]["content"][0]["text"], "waits");
     session.end();
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use callgate_core::digest::Digest;
 use proptest::prelude::*;
 
 use super::*;
@@ -50,6 +51,8 @@ struct World {
     answered: BTreeSet<u64>,
     replies: Vec<u64>,
     outcomes: Vec<u64>,
+    /// The frames of calls that are told to be withdrawn.
+    withdrawn: Vec<Digest>,
 }
 
 impl World {
@@ -64,6 +67,7 @@ impl World {
             answered: BTreeSet::new(),
             replies: Vec::new(),
             outcomes: Vec::new(),
+            withdrawn: Vec::new(),
         }
     }
 
@@ -85,7 +89,7 @@ impl World {
                 let (sequence, number) = self.asked.remove(which % self.asked.len());
                 let entry = 1000 * self.connection + sequence;
                 self.entries.insert(number, entry);
-                let frame = callgate_core::digest::Digest::of(self.sent[index(number)].as_bytes());
+                let frame = Digest::of(self.sent[index(number)].as_bytes());
                 let binding = Binding { connection: self.connection, sequence, frame };
                 let permit = serde_json::from_value(json!({ "binding": binding, "entry": entry })).unwrap();
                 self.play.daemon(&ToRelay::Permitted(permit));
@@ -137,6 +141,9 @@ impl World {
                 FromRelay::Open(_) => self.asked.clear(),
                 FromRelay::Decide(decide) => self.asked.push((decide.sequence, decide.request_id.parse().unwrap())),
                 FromRelay::Outcome(outcome) => self.outcomes.push(outcome.decision),
+                FromRelay::Anomaly(Anomaly { code: Code::Withdrawn, frame, .. }) => {
+                    self.withdrawn.push(frame.unwrap());
+                }
                 FromRelay::Anomaly(_) | FromRelay::Close(_) => {}
             }
         }
@@ -163,7 +170,11 @@ impl World {
     fn check(&self) {
         let received: Vec<usize> =
             self.received.iter().map(|frame| self.sent.iter().position(|sent| sent == frame).unwrap()).collect();
-        assert!(received.is_sorted(), "released frames keep their order: {received:?}");
+        let (calls, messages): (Vec<_>, Vec<_>) =
+            received.into_iter().partition(|number| self.sent[*number].contains("tools/call"));
+        assert!(calls.is_sorted(), "released calls keep their order: {calls:?}");
+        assert!(messages.is_sorted(), "messages keep their order: {messages:?}");
+        let mut dropped = 0;
         let calls = self.sent.iter().enumerate().filter(|(_, frame)| frame.contains("tools/call"));
         for (number, frame) in calls {
             let number = u64::try_from(number).unwrap();
@@ -175,14 +186,21 @@ impl World {
             let cancel = format!("\"requestId\":{number}}}");
             let cancelled = self.sent.iter().any(|frame| frame.contains(&cancel));
             assert!(forwarded || refused == 1 || cancelled, "{number} was left without an answer");
+            let digest = Digest::of(frame.as_bytes());
+            let withdrawn = self.withdrawn.iter().filter(|frame| **frame == digest).count();
+            assert!(
+                withdrawn == 0 || (withdrawn == 1 && !forwarded && refused == 0),
+                "{number} is told to be withdrawn"
+            );
+            dropped += usize::from(!forwarded && refused == 0);
         }
         let outcomes: BTreeSet<u64> = self.outcomes.iter().copied().collect();
         assert_eq!(outcomes.len(), self.outcomes.len(), "each outcome is told once: {:?}", self.outcomes);
         let entries: BTreeSet<u64> = self.entries.values().copied().collect();
         assert!(outcomes.is_subset(&entries), "{outcomes:?} of {entries:?}");
         // An event that was on its way when the daemon went is lost, and counted.
-        let untold = u64::try_from(entries.len() - outcomes.len()).unwrap();
-        assert!(untold <= self.play.session.events.lost(), "each permit comes to something");
+        let untold = u64::try_from(entries.len() - outcomes.len() + dropped - self.withdrawn.len()).unwrap();
+        assert!(untold <= self.play.session.events.lost(), "each permit comes to something, each withdrawal is told");
         assert_eq!(self.play.session.order.bytes(), 0);
     }
 }
