@@ -18,6 +18,7 @@ use callgate_tests::session::contains;
 use serde_json::{Value, json};
 
 use crate::skipped;
+use crate::traps::by_kind;
 
 pub(crate) fn peers() -> Option<Peers> {
     let peers = Peers::find();
@@ -75,6 +76,7 @@ fn relayed(client: &mut Command, server: &[OsString], rules: &[&[&str]]) -> (Hom
 #[track_caller]
 fn passes_unchanged(mut client: impl FnMut() -> Command, server: &[OsString]) {
     let (_direct_home, direct) = direct(&mut client(), server);
+    took_place(&direct.transcript);
     let (home, relayed) = relayed(&mut client(), server, &[]);
     same_bytes(&relayed, &[]);
     for (direct, relayed) in direct.transcript.iter().zip(&relayed.transcript) {
@@ -99,6 +101,7 @@ fn passes_unchanged(mut client: impl FnMut() -> Command, server: &[OsString]) {
 #[track_caller]
 fn denied_alone_differs(mut client: impl FnMut() -> Command, server: &[OsString], tool: &str, modern: bool) {
     let (_direct_home, direct) = direct(&mut client(), server);
+    took_place(&direct.transcript);
     let (home, relayed) = relayed(&mut client(), server, &[&["policy", "deny", tool]]);
     same_bytes(&relayed, &[tool]);
     for (direct, relayed) in direct.transcript.iter().zip(&relayed.transcript) {
@@ -120,7 +123,33 @@ fn denied_alone_differs(mut client: impl FnMut() -> Command, server: &[OsString]
     assert_eq!(denied[0]["tool"], tool);
 }
 
-/// What passed the gate is what came to it, byte for byte and in order, less refused calls and their refusals.
+/// What the scenario is for did happen on the direct connection: the same failure on both sides would compare as equal.
+#[track_caller]
+fn took_place(transcript: &[Value]) {
+    for line in transcript {
+        let step = line["step"].as_str().unwrap();
+        let failed = line.get("error").is_some() || line["result"]["isError"] == true;
+        match step {
+            "raise" => assert_eq!(line["result"]["isError"], true, "{line}"),
+            // Some servers give a result that is an error, some an error.
+            "unknown tool" => assert!(failed, "{line}"),
+            // One client throws, the other one returns.
+            "cancel" => assert!(
+                line["result"]["cancelled"] == true || contains(line["error"].to_string().as_bytes(), b"on purpose"),
+                "{line}"
+            ),
+            _ => assert!(!failed && !line["result"].is_null(), "{line}"),
+        }
+    }
+    for asked in ["elicitation", "sampling"] {
+        let line = transcript.iter().find(|line| line["step"] == asked).unwrap();
+        let events: Vec<_> = line["events"].as_array().unwrap().iter().map(|event| event[0].clone()).collect();
+        assert_eq!(events, [asked], "the client was not asked: {line}");
+    }
+}
+
+/// What passed the gate is what came to it, byte for byte, less refused calls and their refusals: calls in their order,
+/// and the rest of what the client sent in its own, because that does not wait for decisions.
 #[track_caller]
 fn same_bytes(run: &Run, refused_tools: &[&str]) {
     let is_refused = |line: &[u8]| {
@@ -131,8 +160,8 @@ fn same_bytes(run: &Run, refused_tools: &[&str]) {
     let keep = |bytes: Vec<u8>, drop: &dyn Fn(&[u8]) -> bool| -> Vec<u8> {
         bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| !drop(line)).flatten().copied().collect()
     };
-    let (sent, arrived) = (keep(run.bytes("client.in"), &is_refused), run.bytes("server.in"));
-    assert!(sent == arrived, "client to server: {}", first_difference(&sent, &arrived));
+    let (sent, arrived) = (by_kind(&keep(run.bytes("client.in"), &is_refused)), by_kind(&run.bytes("server.in")));
+    assert!(sent == arrived, "client to server: {}", first_difference(sent.as_bytes(), arrived.as_bytes()));
     let (answered, got) =
         (run.bytes("server.out"), keep(run.bytes("client.out"), &|line| is_refusal(&relay::json(line))));
     // A server may still speak when its client has gone; all that the client got is what the server said first.
@@ -159,8 +188,7 @@ fn messages(bytes: &[u8]) -> Vec<Value> {
 }
 
 /// What two runs have in common: the exact lines, in any order, because both ends send of their own accord; without
-/// progress messages, of which there are as many as time allowed; without the time of day that one server writes into
-/// what it reads, and with what servers make up at random masked.
+/// progress messages, of which there are as many as time allowed; and with what servers make up at random masked.
 fn comparable(bytes: &[u8]) -> Vec<String> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let mut lines: Vec<String> = lines
@@ -218,6 +246,22 @@ fn peers_a_denied_tool_is_all_that_differs_in_both_eras() {
     denied_alone_differs(|| peers.typescript_client("modern", "peer"), &peers.typescript_server(), "drop", true);
     denied_alone_differs(|| peers.python_client("legacy", "peer"), &peers.python_server(), "drop", false);
     denied_alone_differs(|| peers.python_client("modern", "peer"), &peers.python_server(), "drop", true);
+}
+
+#[test]
+fn peers_a_client_that_closes_a_session_with_a_stubborn_server_kills_nobody_and_leaves_nobody() {
+    let Some(peers) = peers() else { return };
+    let home = Home::new();
+    // Neither the end of input nor SIGTERM ends it, nor what it started, which holds its pipes.
+    let server = ["sh", "-c", r#"trap '' TERM; sleep 1000 & exec "$FIXTURE" --ignore-eof"#];
+    let gate = home.relay("stubborn").command_line(server);
+    let mut client = peers.node("close.mjs", &[]);
+    client.args(gate).env("CALLGATE_HOME", home.path()).env("FIXTURE", program::fixture());
+    let closed = Finished::of(&mut client).exits(0);
+    assert_eq!(closed.json(), json!({ "server": "fixture", "signals": [] }), "the client lost its patience");
+    assert_eq!(home.processes(), home.daemons(), "the relay has ended, and with it all that is the server's");
+    let end = home.entry("the session's end", |entry| entry.kind == "session.end");
+    assert_eq!(end.body["how"], "client-closed");
 }
 
 #[test]
