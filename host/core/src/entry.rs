@@ -204,6 +204,9 @@ pub struct OutcomeBody {
     /// What came back; absent when unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// How long the server took to answer, milliseconds; absent when it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
 }
 
 /// What came back for a forwarded call.

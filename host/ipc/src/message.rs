@@ -115,6 +115,8 @@ pub struct CallOutcome {
     pub decision: u64,
     /// What came back.
     pub outcome: Outcome,
+    /// How long the server took to answer, milliseconds; `None` when it did not.
+    pub took_ms: Option<u64>,
 }
 
 /// Tells of an odd frame.

@@ -35,7 +35,11 @@ fn message() -> impl Strategy<Value = FromRelay> {
             claim: None,
             resumed: false,
         })),
-        any::<u64>().prop_map(|decision| FromRelay::Outcome(CallOutcome { decision, outcome: Outcome::Ok })),
+        any::<u64>().prop_map(|decision| FromRelay::Outcome(CallOutcome {
+            decision,
+            outcome: Outcome::Ok,
+            took_ms: Some(decision)
+        })),
         ".*".prop_map(|detail| FromRelay::Anomaly(Anomaly {
             from: Side::Client,
             code: callgate_core::code::Code::RepeatedKey,

@@ -107,6 +107,8 @@ pub(crate) struct Answered {
     pub(crate) decision: u64,
     /// What came back.
     pub(crate) outcome: Outcome,
+    /// How long that took.
+    pub(crate) took_ms: Option<u64>,
 }
 
 /// The outcome belongs to no call of its session that still waits for one.
@@ -115,7 +117,7 @@ pub(crate) struct NotAwaited;
 
 /// Writes an outcome. One that comes after the call was given up as unknown is written all the same; a second one is not.
 pub(crate) fn write_outcome(batch: &mut Batch, answered: &Answered) -> Result<u64, Stop<NotAwaited>> {
-    let Answered { session, decision, outcome } = answered;
+    let Answered { session, decision, outcome, took_ms } = answered;
     let open: Option<String> = batch
         .connection()
         .prepare_cached("SELECT session FROM open_call WHERE decision = ?1")?
@@ -128,7 +130,8 @@ pub(crate) fn write_outcome(batch: &mut Batch, answered: &Answered) -> Result<u6
     if !awaited {
         return Err(Stop::Refused(NotAwaited));
     }
-    let body = OutcomeBody { session: session.clone(), decision: *decision, outcome: Some(*outcome) };
+    let body =
+        OutcomeBody { session: session.clone(), decision: *decision, outcome: Some(*outcome), took_ms: *took_ms };
     let entry = batch.append(&Draft::of(Kind::CallOutcome, &body))?;
     close(batch, *decision, entry)?;
     Ok(entry)
@@ -151,7 +154,7 @@ fn given_up(batch: &Batch, decision: u64) -> rusqlite::Result<Option<OutcomeBody
 pub(crate) fn give_up_open_calls(batch: &mut Batch) -> Result<usize, Lost> {
     let open = open_calls(batch)?;
     for (decision, session) in &open {
-        let body = OutcomeBody { session: session.clone(), decision: *decision, outcome: None };
+        let body = OutcomeBody { session: session.clone(), decision: *decision, outcome: None, took_ms: None };
         let entry = batch.chain(&Draft::of(Kind::OutcomeUnknown, &body))?;
         close(batch, *decision, entry)?;
     }

@@ -109,8 +109,8 @@ impl Journal {
 
     /// Leaves what came back for a call to the next commit, as [`Self::note`] does. `decision` is the entry that allowed the
     /// call, of the same session. An outcome that comes after the call was given up as unknown is written all the same.
-    pub fn note_outcome(&self, session: SessionId, decision: u64, outcome: Outcome) {
-        self.shared.notes.add(Note::Outcome(Answered { session, decision, outcome }));
+    pub fn note_outcome(&self, session: SessionId, decision: u64, outcome: Outcome, took_ms: Option<u64>) {
+        self.shared.notes.add(Note::Outcome(Answered { session, decision, outcome, took_ms }));
     }
 
     /// Writes that a session begins, and returns the entry's number. An id that was used before is refused unless the session

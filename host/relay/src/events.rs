@@ -68,9 +68,15 @@ impl From<&Asked> for Frame {
 }
 
 impl Events {
-    /// What a released call came to.
-    pub(crate) fn outcome(&mut self, decision: u64, outcome: Outcome, now: Instant) {
-        self.add(FromRelay::Outcome(CallOutcome { decision, outcome }), now);
+    /// What the server answered a released call, and after how long.
+    pub(crate) fn answered(&mut self, decision: u64, outcome: Outcome, took: Duration, now: Instant) {
+        let took_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        self.add(FromRelay::Outcome(CallOutcome { decision, outcome, took_ms }), now);
+    }
+
+    /// A permitted call came to nothing.
+    pub(crate) fn failed(&mut self, decision: u64, now: Instant) {
+        self.add(FromRelay::Outcome(CallOutcome { decision, outcome: Outcome::Error, took_ms: None }), now);
     }
 
     /// A frame of the client was refused, or a call of it without the daemon's knowing.
@@ -178,7 +184,7 @@ mod tests {
     fn what_finds_no_room_is_counted() {
         let mut events = Events::default();
         for decision in 0..u64::try_from(EVENTS_MAX).unwrap() + 5 {
-            events.outcome(decision, Outcome::Ok, Instant::now());
+            events.answered(decision, Outcome::Ok, Duration::ZERO, Instant::now());
         }
         assert_eq!((all(&mut events).len(), events.lost()), (EVENTS_MAX, 5));
         assert_eq!(events.due(), None);

@@ -1,6 +1,7 @@
 //! The requests the client waits for, by id. The server's own requests have ids of their own and never come in here.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
 
 use callgate_core::read::IdKey;
 
@@ -20,6 +21,8 @@ pub(crate) enum Flight {
     Released {
         /// The entry that allows it.
         entry: u64,
+        /// When it went to the server.
+        at: Instant,
     },
     /// Another request.
     Request(Asks),
@@ -79,9 +82,9 @@ impl Flights {
     }
 
     /// A waiting call was released.
-    pub(crate) fn release(&mut self, key: &IdKey, entry: u64) {
+    pub(crate) fn release(&mut self, key: &IdKey, entry: u64, at: Instant) {
         if let Some(noted) = self.noted.get_mut(key) {
-            noted.flight = Flight::Released { entry };
+            noted.flight = Flight::Released { entry, at };
         }
     }
 
@@ -135,7 +138,7 @@ impl Flights {
     /// The entries of every call that was released and not answered; nothing is in flight afterwards.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = u64> + use<> {
         std::mem::take(&mut self.noted).into_values().filter_map(|noted| match noted.flight {
-            Flight::Released { entry } => Some(entry),
+            Flight::Released { entry, .. } => Some(entry),
             Flight::Waiting(_) | Flight::Request(_) => None,
         })
     }
@@ -196,7 +199,7 @@ mod tests {
     #[test]
     fn a_second_request_under_an_id_is_owed_an_answer_of_its_own() {
         let mut flights = Flights::default();
-        let released = Flight::Released { entry: 5 };
+        let released = Flight::Released { entry: 5, at: Instant::now() };
         flights.note(key(1), released).unwrap();
         assert_eq!(flights.note(key(1), REQUEST), Err(NotNoted::InFlight));
         flights.pass(&key(1));

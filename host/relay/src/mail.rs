@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn an_event_is_lost_with_the_connection_only_while_it_is_not_wholly_sent() {
         let mut mail = Mail::default();
-        let event = FromRelay::Outcome(CallOutcome { decision: 1, outcome: Outcome::Ok });
+        let event = FromRelay::Outcome(CallOutcome { decision: 1, outcome: Outcome::Ok, took_ms: None });
         assert!(mail.put_event(&event));
         let bytes = mail.unsent().len();
         assert!(mail.put_event(&event) && mail.put_event(&event));

@@ -113,7 +113,8 @@ pub(super) fn text(entry: &Entry) -> String {
                 Some(CallOutcome::Error) => "error",
                 None => "unknown: the daemon died before it came",
             };
-            format!("outcome of {}: {tool}: {came}", outcome.body.decision)
+            let took = outcome.body.took_ms.map(|took_ms| format!(" after {took_ms} ms")).unwrap_or_default();
+            format!("outcome of {}: {tool}: {came}{took}", outcome.body.decision)
         }
         Content::SessionStart(start) => {
             let again = if start.resumed { " (resumed)" } else { "" };

@@ -154,7 +154,7 @@ impl Gate {
     /// Journals an outcome with the next commit.
     pub(super) fn note_outcome(&self, session: &SessionId, outcome: &CallOutcome) {
         if let Ok(open) = self.serving() {
-            open.journal.note_outcome(session.clone(), outcome.decision, outcome.outcome);
+            open.journal.note_outcome(session.clone(), outcome.decision, outcome.outcome, outcome.took_ms);
         }
     }
 

@@ -62,7 +62,7 @@ fn lone_caller(name: &str, folder: &Path) {
         with_outcome.extend((0..COMMITS_A_ROUND).map(|_| {
             timed(|| {
                 let entry = allow(&journal, "read_file").unwrap();
-                journal.note_outcome(session(1), entry, Outcome::Ok);
+                journal.note_outcome(session(1), entry, Outcome::Ok, None);
             })
         }));
         computing[0] += bare_done.saturating_sub(began);
@@ -137,7 +137,7 @@ fn measure_a_large_journal() {
         let cases = (0..250).map(|number| case(0, &format!("tool_{number}"))).collect();
         for settled in journal.settle(cases) {
             let callgate_core::port::Settlement::Committed { entry, .. } = settled.unwrap() else { panic!("stale") };
-            journal.note_outcome(session(1), entry, Outcome::Ok);
+            journal.note_outcome(session(1), entry, Outcome::Ok, None);
         }
         journal.flush().unwrap();
     }

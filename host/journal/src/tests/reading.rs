@@ -71,7 +71,7 @@ fn filters_choose_by_what_an_entry_names() {
     caller.server = super::support::server("git");
     elsewhere.caller = caller.into();
     settle(&journal, case_by(ChainDefault::Allow, 1, elsewhere)).unwrap();
-    journal.note_outcome(session(1), read, Outcome::Ok);
+    journal.note_outcome(session(1), read, Outcome::Ok, None);
     journal.append(vec![anomaly("x")]).unwrap();
     let reader = place.reader();
     let found = |filter: Filter| {
@@ -102,7 +102,7 @@ fn an_entry_is_read_with_what_lies_beside_it() {
     let place = Place::new();
     let journal = place.open();
     let entry = allow(&journal, "read_file").unwrap();
-    journal.note_outcome(session(1), entry, Outcome::Ok);
+    journal.note_outcome(session(1), entry, Outcome::Ok, None);
     journal.flush().unwrap();
     let entries = place.entries().entries;
     let Content::Decision(view) = &entries[0].content else { panic!("{:?}", entries[0]) };

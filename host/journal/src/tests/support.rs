@@ -248,7 +248,7 @@ pub(super) fn full_journal() -> Place {
         place.clock.pass(3);
         let entry = allow(&journal, &format!("read_file_{round}")).unwrap();
         settle(&journal, denied(2, "write_file")).unwrap();
-        journal.note_outcome(session(1), entry, if round % 3 == 0 { Outcome::Error } else { Outcome::Ok });
+        journal.note_outcome(session(1), entry, if round % 3 == 0 { Outcome::Error } else { Outcome::Ok }, None);
     }
     journal.change_rule(RuleChange::Remove(key("write_file")), 2, Box::new(|_| ())).unwrap();
     allow(&journal, "left_open").unwrap();

@@ -308,7 +308,7 @@ fn take(place: &Place, journal: &mut Option<Journal>, step: &Step) {
             let generation = generation + u64::from(generation_off);
             open.settle(vec![case_by(default, generation, call(&tool, &arguments))]);
         }
-        Step::Outcome { decision, outcome } => open.note_outcome(session(1), decision, outcome),
+        Step::Outcome { decision, outcome } => open.note_outcome(session(1), decision, outcome, None),
         Step::Note(detail) => open.note(anomaly(&detail)),
         Step::AddRule(number) => {
             open.change_rule(RuleChange::Add(numbered_rule(number)), generation, Box::new(|_| ())).ok();

@@ -4,7 +4,6 @@ use std::cell::LazyCell;
 use std::time::Instant;
 
 use callgate_core::code::Code;
-use callgate_core::entry::Outcome;
 use callgate_core::read::IdKey;
 use callgate_stdio::frames::Piece;
 
@@ -139,7 +138,7 @@ impl Session {
         let detail = format!("the call of {} was cancelled before it was forwarded", shown(&asked.tool));
         self.events.refused(Code::Withdrawn, &detail, (&asked).into(), now);
         if let Some(entry) = entry {
-            self.events.outcome(entry, Outcome::Error, now);
+            self.events.failed(entry, now);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use callgate_core::entry::Outcome;
 use callgate_core::permit::Permit;
 use callgate_core::refusal::Reason;
 use callgate_ipc::frame::Malformed;
@@ -118,7 +117,7 @@ impl Session {
         let Some(call) = self.order.take_undecided(awaited.number) else {
             // Withdrawn meanwhile: the permit is spent on nothing.
             return match permit.spend(&awaited.binding) {
-                Ok(entry) => self.events.outcome(entry, Outcome::Error, now),
+                Ok(entry) => self.events.failed(entry, now),
                 Err(mismatch) => self.lose_daemon(&reasons::mismatch(&mismatch.to_string()), now),
             };
         };

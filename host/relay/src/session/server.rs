@@ -20,7 +20,7 @@ impl Session {
     pub(super) fn hand_on(&mut self, now: Instant) {
         while let Some(cleared) = self.order.next_cleared() {
             if let Some(Released { asked, entry }) = cleared.released() {
-                self.flights.release(&asked.key, *entry);
+                self.flights.release(&asked.key, *entry, now);
             }
             self.to_server.push(cleared);
         }
@@ -49,12 +49,12 @@ impl Session {
         });
         for released in unwritten.chain(cleared) {
             self.flights.forget(&released.asked.key);
-            self.events.outcome(released.entry, Outcome::Error, now);
+            self.events.failed(released.entry, now);
         }
         let mut unanswered: Vec<u64> = self.flights.end().collect();
         unanswered.sort_unstable();
         for entry in unanswered {
-            self.events.outcome(entry, Outcome::Error, now);
+            self.events.failed(entry, now);
         }
     }
 
@@ -62,7 +62,7 @@ impl Session {
     pub(super) fn fail_unwritten(&mut self, now: Instant) {
         for Released { asked, entry } in self.to_server.fail() {
             self.flights.forget(&asked.key);
-            self.events.outcome(entry, Outcome::Error, now);
+            self.events.failed(entry, now);
             self.answer(&asked, &reasons::server_write(), Some(entry));
         }
     }
@@ -87,9 +87,9 @@ impl Session {
             }
             for answer in read.answers {
                 match flights.answered(&answer.key) {
-                    Some(Flight::Released { entry }) => {
+                    Some(Flight::Released { entry, at }) => {
                         let outcome = if answer.is_error { Outcome::Error } else { Outcome::Ok };
-                        events.outcome(entry, outcome, now);
+                        events.answered(entry, outcome, now.saturating_duration_since(at), now);
                     }
                     Some(Flight::Request(Asks::Tools { first })) => {
                         answer.result.into_iter().for_each(|result| catalogue.learn(result, first));

@@ -172,7 +172,7 @@ impl Play {
 
     fn outcomes(&mut self) -> Vec<(u64, Outcome)> {
         let outcome = |event| match event {
-            FromRelay::Outcome(CallOutcome { decision, outcome }) => Some((decision, outcome)),
+            FromRelay::Outcome(CallOutcome { decision, outcome, .. }) => Some((decision, outcome)),
             _ => None,
         };
         self.told().into_iter().filter_map(outcome).collect()
@@ -420,7 +420,7 @@ fn a_permitted_call_that_waits_for_its_turn_can_still_be_cancelled() {
     play.permit(1, &first);
     assert_eq!((play.server_gets(), play.client_gets().as_str()), (first, ""));
     let told = play.told();
-    let failed = FromRelay::Outcome(CallOutcome { decision: 102, outcome: Outcome::Error });
+    let failed = FromRelay::Outcome(CallOutcome { decision: 102, outcome: Outcome::Error, took_ms: None });
     assert!(
         matches!(&told[..], [FromRelay::Anomaly(Anomaly { code: Code::Withdrawn, .. }), outcome] if *outcome == failed)
     );
@@ -478,7 +478,10 @@ fn another_request_may_take_an_id_in_flight_and_that_is_told() {
     assert_eq!(play.server_gets(), request.to_owned() + &frame);
     assert_eq!(play.anomalies(), [(Side::Client, Code::IdInFlight)]);
     play.server(&answer(1).repeat(2));
-    assert_eq!(play.told(), [FromRelay::Outcome(CallOutcome { decision: 101, outcome: Outcome::Ok })]);
+    assert_eq!(
+        play.told(),
+        [FromRelay::Outcome(CallOutcome { decision: 101, outcome: Outcome::Ok, took_ms: Some(0) })]
+    );
 }
 
 #[test]

@@ -147,7 +147,10 @@ fn the_status_names_a_plugin_that_is_not_ready() {
 fn the_status_tells_of_notes_that_are_not_in_the_journal() {
     let opened = Opened::new();
     // No call awaits it.
-    opened.gate.note_outcome(&SessionId::from_random([1; 16]), &CallOutcome { decision: 99, outcome: Outcome::Ok });
+    opened.gate.note_outcome(
+        &SessionId::from_random([1; 16]),
+        &CallOutcome { decision: 99, outcome: Outcome::Ok, took_ms: None },
+    );
     opened.gate.serving().unwrap().journal.flush().unwrap();
     let expected = "outcomes and oddities that are not in the journal: 0 found no room, 1 did not belong";
     assert_eq!(problems(&opened.gate), [expected]);

@@ -240,6 +240,9 @@ fn trap_37_the_journal_says_what_was_decided_about_which_call() {
     );
     assert_eq!(second["rule"]["text"], "deny drop");
     assert_eq!(decisions[2].body["tool"], odd);
+    let outcome = session.home.entry("the outcome", |entry| entry.kind == "call.outcome");
+    assert_eq!(outcome.body["decision"], decisions[0].seq);
+    assert!(outcome.body["took_ms"].is_u64(), "{}", outcome.body);
     let shown = session.home.ok(&["log", "-n", "0"]).stdout;
     assert!(!shown.contains(['\u{1b}', '\u{7}']) && shown.contains("echo"), "{shown:?}");
     session.end();
