@@ -15,4 +15,6 @@ mod life;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod panics;
+#[cfg(test)]
 mod rules;
