@@ -1,6 +1,6 @@
 //! The generated pages of docs/reference are what the code says. `CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate`
 //! writes them.
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails the test")]
 
 use std::fmt::Write;
 use std::fs;
@@ -71,5 +71,81 @@ fn describe(page: &mut String, above: &str, command: &mut clap::Command) {
     write!(page, "\n## `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim_end()).unwrap();
     for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
         describe(page, &format!("{name} "), sub);
+    }
+}
+
+#[test]
+fn the_contract_page_is_the_wit_folder() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../wit/0.1.0");
+    let files = ["types", "lifecycle", "call-policy", "catalog-policy", "settings-check", "log", "world"];
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), files.len(), "a file of wit/0.1.0 is not on the page");
+    let mut page = String::from(
+        "# The plugin contract\n\n<!-- generated from wit/0.1.0: CALLGATE_UPDATE_REFERENCE=1 cargo test -p callgate -->\n\n\
+         What the files of [wit/0.1.0](../../wit/0.1.0) say; what a later version may change is in \
+         [VERSIONING.md](../../wit/VERSIONING.md).\n",
+    );
+    for file in files {
+        Contract::default().read(&mut page, &fs::read_to_string(folder.join(format!("{file}.wit"))).unwrap());
+    }
+    check("wit.md", &page);
+}
+
+/// Reads a WIT file line by line. Knows the forms that the contract is written in, one item a line, and fails on any other:
+/// a page that leaves something out is worse than none.
+#[derive(Default)]
+struct Contract {
+    /// The comment above the next item.
+    comment: Vec<String>,
+    /// The headings that the line is under: an interface or a world, and in it a type.
+    depth: usize,
+    /// Whether the last line was a row, so that the next one needs no head.
+    in_table: bool,
+}
+
+impl Contract {
+    fn read(mut self, page: &mut String, text: &str) {
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if let Some(comment) = line.strip_prefix("///") {
+                self.comment.push(comment.strip_prefix(' ').unwrap_or(comment).to_owned());
+            } else if line == "}" {
+                self.depth -= 1;
+                self.in_table = false;
+            } else if let Some(opening) = line.strip_suffix(" {") {
+                self.depth += 1;
+                self.heading(page, self.depth + 1, opening);
+            } else if let Some(item) = line.strip_suffix([',', ';']) {
+                self.item(page, item);
+            } else {
+                panic!("the contract's page does not know how to show {line:?}");
+            }
+        }
+        assert_eq!(self.depth, 0);
+    }
+
+    fn item(&mut self, page: &mut String, item: &str) {
+        let word = item.split([' ', ':']).next().unwrap_or_default();
+        match (self.depth, word) {
+            (0, "package") => self.heading(page, 2, item),
+            // What it brings in is named with its own interface.
+            (1, "use") => assert!(self.comment.is_empty(), "{item}"),
+            (1, "import" | "export" | "include") | (2, _) => self.row(page, item),
+            (1, _) => self.heading(page, 3, item),
+            _ => panic!("the contract's page does not know how to show {item:?}"),
+        }
+    }
+
+    fn heading(&mut self, page: &mut String, level: usize, text: &str) {
+        let comment = std::mem::take(&mut self.comment).join("\n");
+        assert!(!comment.is_empty(), "{text} says nothing of itself");
+        write!(page, "\n{} `{text}`\n\n{comment}\n", "#".repeat(level)).unwrap();
+        self.in_table = false;
+    }
+
+    fn row(&mut self, page: &mut String, text: &str) {
+        let comment = std::mem::take(&mut self.comment).join(" ");
+        if !std::mem::replace(&mut self.in_table, true) {
+            page.push_str("\n| | |\n|---|---|\n");
+        }
+        writeln!(page, "| `{text}` | {comment} |").unwrap();
     }
 }
