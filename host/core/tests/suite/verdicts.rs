@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use callgate_core::code::Code;
 use callgate_core::evaluate::{ChainDefault, Evaluated, Opinions, Ruling, evaluate};
+use callgate_core::refusal::Reason;
 use callgate_core::settle::{Decision, Filing, Present, Word, decision, settle};
 use callgate_core::verdict::{Answer, Denial, Failure, Opinion, Question, Retry, Strictness, Verdict, strictest};
 use proptest::prelude::*;
@@ -172,6 +174,55 @@ fn the_earlier_of_two_equally_strict_ones_speaks() {
 #[test]
 fn an_empty_chain_is_its_default() {
     assert_eq!(evaluated(Vec::new(), ChainDefault::Deny).ruling, Ruling::Default(ChainDefault::Deny));
+}
+
+#[test]
+fn each_failure_is_refused_with_its_own_code_and_sentence() {
+    let table = [
+        (Failure::Deadline { limit_ms: 100 }, Code::PluginDeadline, Retry::Later, "it gave no answer within 100 ms"),
+        (Failure::Fuel { limit: 7 }, Code::PluginFuel, Retry::Never, "it used up its 7 units of fuel"),
+        (
+            Failure::Memory { limit_bytes: 64 },
+            Code::PluginMemory,
+            Retry::Never,
+            "it asked for more memory than its limit of 64 bytes",
+        ),
+        (Failure::Trap("a panic".to_owned()), Code::PluginTrap, Retry::Never, "it failed: a panic"),
+        (
+            Failure::BadAnswer("65 notes".to_owned()),
+            Code::PluginBadAnswer,
+            Retry::Never,
+            "its answer breaks the contract: 65 notes",
+        ),
+        (Failure::Overload, Code::PluginOverload, Retry::Later, "too many calls are being decided at once"),
+        (
+            Failure::NotReady("no settings".to_owned()),
+            Code::PluginNotReady,
+            Retry::Never,
+            "it is not ready: no settings",
+        ),
+        (
+            Failure::TooLarge { bytes: 9, limit_bytes: 8 },
+            Code::CallTooLarge,
+            Retry::Changed,
+            "the arguments take 9 bytes, more than the 8 that can be judged",
+        ),
+    ];
+    let kinds: std::collections::HashSet<_> =
+        table.iter().map(|(failure, ..)| std::mem::discriminant(failure)).collect();
+    assert_eq!(kinds.len(), 8, "a failure stands twice");
+    for (failure, code, retry, sentence) in table {
+        let refused = decision(&Ruling::Failed { plugin: "guard".to_owned(), failure });
+        let expected = Reason {
+            code,
+            policy_code: None,
+            message: format!("the policy plugin guard could not decide: {sentence}"),
+            retry,
+            plugin: Some("guard".to_owned()),
+            rule: None,
+        };
+        assert_eq!(refused, Decision::Refused(expected));
+    }
 }
 
 #[test]
