@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Direct dependencies of each workspace crate, without dev-dependencies.
+/// Direct dependencies of each workspace crate, those of its build script included, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -22,7 +22,7 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let crates = metadata["packages"].as_array().unwrap().iter().map(|package| {
         let direct =
-            package["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["kind"].is_null());
+            package["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["kind"] != "dev");
         let names = direct.map(|dependency| dependency["name"].as_str().unwrap().to_owned()).collect();
         (package["name"].as_str().unwrap().to_owned(), names)
     });
