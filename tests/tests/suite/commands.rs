@@ -10,6 +10,8 @@ use callgate_tests::session::Session;
 use callgate_tests::wait;
 use serde_json::{Value, json};
 
+use crate::kill::is_sound;
+
 /// Whether a call passes, and the code of its refusal if not.
 fn outcome(session: &mut Session, id: u64, tool: &str) -> Result<(), String> {
     let answer = session.call(&id.to_string(), tool, r#"{"message":"m"}"#);
@@ -271,6 +273,7 @@ fn verify_proves_the_chain_and_finds_a_head_in_it() {
     assert_eq!(outcome(&mut session, 2, "echo"), Ok(()));
     // A journal that has grown is no accusation.
     let _ = session.home.ok(&["verify", "--expect-head", &head]);
+    is_sound(&session.home);
     let foreign = session.home.run(&["verify", "--expect-head", &"0".repeat(64)]).exits(1);
     assert!(!format!("{}{}", foreign.stdout, foreign.stderr).is_empty());
     let text = session.home.ok(&["verify"]).stdout;
@@ -319,7 +322,7 @@ fn the_daemon_starts_stops_and_says_how_it_is() {
     let _ = home.run(&["daemon", "status"]).exits(3);
     let again = home.run(&["daemon", "stop"]);
     assert!(matches!(again.code, Some(0 | 3)), "{again:?}");
-    let _ = home.ok(&["verify"]);
+    is_sound(&home);
 }
 
 #[test]
