@@ -72,26 +72,39 @@ impl Client {
 
     /// Connects to the daemon that runs, if one does.
     pub(crate) fn reach(home: &Home) -> Result<Reached, Failure> {
-        let (announcement, stream) = match Self::dial(home) {
-            Ok(dialled) => dialled,
-            Err(Some(unreachable)) => return Ok(Reached::Unreachable(unreachable)),
-            Err(None) => return Ok(Reached::Absent),
-        };
-        let mut client = Self { wire: Wire::new(stream) };
-        client
-            .wire
-            .send(&[Hello { build: BUILD.to_owned(), purpose: Purpose::Command }])
-            .map_err(|cause| lost(&cause))?;
+        let deadline = Instant::now() + LISTEN_TIMEOUT;
+        loop {
+            let (announcement, stream) = match Self::dial(home) {
+                Ok(dialled) => dialled,
+                Err(Some(unreachable)) => return Ok(Reached::Unreachable(unreachable)),
+                Err(None) => return Ok(Reached::Absent),
+            };
+            let mut client = Self { wire: Wire::new(stream) };
+            return match client.greet() {
+                Ok(Greeting::OtherBuild { .. }) => Ok(Reached::OtherBuild(announcement)),
+                Ok(Greeting::Unavailable { message }) => {
+                    Err(Failure::environment(format!("the daemon does not serve: {message}"))
+                        .hint("see `callgate daemon status`, or `callgate daemon restart`"))
+                }
+                Ok(Greeting::Welcome { .. } | Greeting::Starting) => Ok(Reached::Ready(client)),
+                // It ended while it was greeted. Dialling again finds out whether there is another.
+                Err(Broken::Closed | Broken::Socket(_)) if Instant::now() < deadline => {
+                    std::thread::sleep(POLL);
+                    continue;
+                }
+                Err(cause) => Err(lost(&cause)),
+            };
+        }
+    }
+
+    /// Says who this is, and waits for what the daemon says once it has started.
+    fn greet(&mut self) -> Result<Greeting, Broken> {
+        self.wire.send(&[Hello { build: BUILD.to_owned(), purpose: Purpose::Command }])?;
         let deadline = Instant::now() + READY_TIMEOUT;
         loop {
-            match client.wire.receive(Some(deadline)).map_err(|cause| lost(&cause))? {
+            match self.wire.receive(Some(deadline))? {
                 Greeting::Starting => {}
-                Greeting::Welcome { .. } => return Ok(Reached::Ready(client)),
-                Greeting::OtherBuild { .. } => return Ok(Reached::OtherBuild(announcement)),
-                Greeting::Unavailable { message } => {
-                    return Err(Failure::environment(format!("the daemon does not serve: {message}"))
-                        .hint("see `callgate daemon status`, or `callgate daemon restart`"));
-                }
+                greeting => return Ok(greeting),
             }
         }
     }
