@@ -88,7 +88,7 @@ codes! {
     SessionOverload = "session-overload", Error;
     /// The call could not be written to the server.
     ServerWrite = "server-write", Error;
-    /// The client cancelled the call before it was decided; it was not forwarded.
+    /// The client cancelled the call before it was forwarded; it was not.
     Withdrawn = "withdrawn", Error;
 
     /// The frame is not one JSON document: bad syntax, a comment, NaN, trailing text, a second document, a NUL byte.
