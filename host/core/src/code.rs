@@ -62,6 +62,8 @@ codes! {
     CallTooLarge = "call-too-large", Error;
     /// The chain changed three times while the call was being decided.
     ChainUnsettled = "chain-unsettled", Error;
+    /// What the call consumes cannot be counted: there are too many counters, or the clock is beyond any calendar.
+    ChargeUncounted = "charge-uncounted", Error;
 
     /// The decision could not be written to the journal.
     JournalWrite = "journal-write", Error;

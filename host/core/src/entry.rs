@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::ARGUMENT_BYTES_JUDGED_MAX;
+use crate::charge::Applied;
 use crate::code::Code;
 use crate::digest::Digest;
 use crate::evaluate::Member;
@@ -13,7 +14,7 @@ use crate::identity::{Agent, Attribute, Server, SessionId};
 use crate::json;
 use crate::port::Case;
 use crate::rule::RuleEntry;
-use crate::settle::{Decision, Filing, Word};
+use crate::settle::{Decision, Filing, Settled, Word};
 use crate::verdict::{Retry, Rule};
 
 macro_rules! kinds {
@@ -181,6 +182,12 @@ pub struct DecisionBody {
     /// Additive facts the plugins saw.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<Attribute>,
+    /// What the call was charged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub charges: Vec<Applied>,
+    /// What the steady clock said, milliseconds; absent where nothing was charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ms: Option<i64>,
     /// What is committed to of the arguments.
     pub arguments: ArgumentsBody,
 }
@@ -236,6 +243,9 @@ pub struct SessionStartBody {
     /// Whether the session was there before and found a new daemon.
     pub resumed: bool,
 }
+
+/// How a session ended that only lost its connection to the daemon.
+pub const CONNECTION_LOST: &str = "connection-lost";
 
 /// The body of a [`Kind::SessionEnd`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -307,9 +317,10 @@ pub struct ClockBody {
     pub now_ms: i64,
 }
 
-/// Writes a settled case as a draft. `salt` is fresh randomness from the journal.
-pub fn decision_draft(case: &Case, decision: &Decision, record: Record, salt: [u8; 16]) -> Draft {
+/// Writes a settled case as a draft. `clock_ms` is what the steady clock says, and `salt` fresh randomness from the journal.
+pub fn decision_draft(case: &Case, settled: &Settled, clock_ms: i64, record: Record, salt: [u8; 16]) -> Draft {
     let Case { call, evaluated } = case;
+    let Settled { decision, charges } = settled;
     let arguments = call.arguments.as_bytes();
     let (plugin, rule, reason) = match decision {
         Decision::Allowed { plugin, rule } => (plugin.clone(), rule.clone(), None),
@@ -336,6 +347,8 @@ pub fn decision_draft(case: &Case, decision: &Decision, record: Record, salt: [u
         chain: evaluated.members.to_vec(),
         notes: evaluated.notes.clone(),
         attributes: call.caller.attributes.clone(),
+        charges: charges.clone(),
+        clock_ms: (!charges.is_empty()).then_some(clock_ms),
         arguments: ArgumentsBody {
             digest: Digest::of_parts(&[&salt, arguments]),
             bytes: u64::try_from(arguments.len()).unwrap_or(u64::MAX),

@@ -7,7 +7,9 @@
 
 pub mod call;
 pub mod canonical;
+pub mod charge;
 pub mod code;
+pub mod counters;
 pub mod decide;
 pub mod digest;
 pub mod entry;

@@ -4,8 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::charge::{Applied, Charge, Occasion, Owner};
 use crate::code::Code;
-use crate::evaluate::{ChainDefault, Evaluated, Ruling};
+use crate::counters::{Counters, Misfit, Moment, Name, Over};
+use crate::evaluate::{ChainDefault, Ruling};
+use crate::port::Case;
 use crate::refusal::Reason;
 use crate::verdict::{Failure, Retry, Rule};
 
@@ -14,9 +17,20 @@ use crate::verdict::{Failure, Retry, Rule};
 pub struct Present {
     /// The generation in force.
     pub generation: u64,
+    /// What the clocks say.
+    pub now: Moment,
 }
 
-/// A settled decision, not yet committed.
+/// What a case comes to, not yet committed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settled {
+    /// The decision.
+    pub decision: Decision,
+    /// What the call was charged, in order.
+    pub charges: Vec<Applied>,
+}
+
+/// A settled decision.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// Forward it.
@@ -92,11 +106,92 @@ impl Ruling {
     }
 }
 
-/// Settles one evaluated call against the present. `None`: the chain changed meanwhile, evaluate again.
-pub fn settle(evaluated: &Evaluated, present: Present) -> Option<Decision> {
+/// Settles one evaluated call against the present and charges it. `None`: the chain changed meanwhile, evaluate again.
+///
+/// All charges are checked before any is applied. A call that is refused is charged for the attempt only, whether a plugin
+/// refused it or a charge that does not fit.
+pub fn settle(case: &Case, present: Present, counters: &mut Counters) -> Option<Settled> {
+    let Case { evaluated, .. } = case;
     // A call that is given up on is refused whatever the present is.
     let holds = evaluated.generation == present.generation || evaluated.ruling == Ruling::Unsettled;
-    holds.then(|| decision(&evaluated.ruling))
+    if !holds {
+        return None;
+    }
+    let asked = asked(case);
+    let decision = match decision(&evaluated.ruling) {
+        allowed @ Decision::Allowed { .. } => match unfit(&asked, counters, present.now) {
+            None => allowed,
+            Some(reason) => Decision::Refused(reason),
+        },
+        refused @ Decision::Refused(_) => refused,
+    };
+    let is_allowed = matches!(decision, Decision::Allowed { .. });
+    let due = asked.into_iter().filter(|asked| is_allowed || asked.charge.occasion == Occasion::Attempted);
+    // What cannot be counted of a refused call changes nothing about it; of an allowed one it was checked.
+    let charges = due.filter_map(|due| counters.apply(&due.owner, due.name, due.charge, present.now).ok()).collect();
+    Some(Settled { decision, charges })
+}
+
+/// A charge, and the counter that it is for.
+struct Asked<'a> {
+    owner: Owner,
+    name: Name,
+    charge: &'a Charge,
+}
+
+/// The charges of all plugins, in the order of the chain.
+fn asked(Case { call, evaluated }: &Case) -> Vec<Asked<'_>> {
+    let mut asked = Vec::new();
+    for opinion in &evaluated.opinions {
+        for charge in opinion.outcome.iter().flat_map(|answer| &answer.charges) {
+            asked.push(Asked {
+                owner: Owner::of(charge.subject, &call.session, call.caller.agent.as_ref()),
+                name: Name { plugin: opinion.plugin.clone(), key: charge.key.clone(), window: charge.window.clone() },
+                charge,
+            });
+        }
+    }
+    asked
+}
+
+/// Why the first charge that does not fit does not.
+fn unfit(asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Option<Reason> {
+    asked.iter().enumerate().find_map(|(place, one)| {
+        // Two charges of one call may be for one counter.
+        let earlier = asked[..place].iter().filter(|other| other.owner == one.owner && other.name == one.name);
+        let pending = earlier.fold(0_u64, |sum, other| sum.saturating_add(other.charge.amount));
+        let misfit = counters.check(&one.owner, &one.name, one.charge, pending, now).err()?;
+        Some(match misfit {
+            Misfit::Over(over) => over_limit(one, over, now),
+            Misfit::Full => uncounted("there are more counters than there may be"),
+            Misfit::NoCalendar => uncounted("the clock is beyond the years that the calendar knows"),
+        })
+    })
+}
+
+fn over_limit(Asked { name, charge, .. }: &Asked<'_>, Over { spent, again_ms }: Over, now: Moment) -> Reason {
+    let left = charge.limit.saturating_sub(spent);
+    let retry = match again_ms {
+        Some(_) => Retry::Later,
+        None if left > 0 => Retry::Changed,
+        None => Retry::Never,
+    };
+    let again = again_ms.map_or_else(String::new, |again_ms| {
+        let seconds = again_ms.saturating_sub(now.wall_ms).max(0).saturating_add(999) / 1000;
+        format!(", more in {:#}", jiff::SignedDuration::from_secs(seconds))
+    });
+    Reason {
+        code: Code::Policy,
+        policy_code: Some(charge.code.clone()),
+        message: format!("{}; {left} of {} left{again}", charge.message, charge.limit),
+        retry,
+        plugin: Some(name.plugin.clone()),
+        rule: Some(charge.rule.clone()),
+    }
+}
+
+fn uncounted(why: &str) -> Reason {
+    Reason::of(Code::ChargeUncounted, format!("what this call consumes cannot be counted: {why}"), Retry::Later)
 }
 
 /// What a ruling comes to when nothing else has a say; `explain` tells this.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::charge::Charge;
 use crate::code::Code;
 
 /// Whether the agent can do something about a denial.
@@ -73,6 +74,8 @@ pub struct Answer {
     pub rule: Option<Rule>,
     /// What else a person should know; never sent to the agent.
     pub notes: Vec<String>,
+    /// What the call consumes.
+    pub charges: Vec<Charge>,
 }
 
 /// Why a plugin gave no answer. Each is a denial with a code of its own.

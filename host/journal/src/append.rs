@@ -1,6 +1,6 @@
 //! Entries that stand for themselves: no table beside the chain has a say in them.
 
-use callgate_core::entry::{Draft, Kind};
+use callgate_core::entry::{Draft, Kind, SessionEndBody};
 use callgate_core::port::LedgerFailure;
 
 use crate::batch::{Batch, Stop};
@@ -52,5 +52,12 @@ pub(crate) fn append(batch: &mut Batch, draft: &Draft) -> Result<u64, Stop<Appen
     if !stands_alone(draft.kind) {
         return Err(Stop::Refused(AppendError::NotByItself(draft.kind)));
     }
-    batch.append(draft)
+    let entry = batch.append(draft)?;
+    if draft.kind == Kind::SessionEnd
+        && let Ok(body) = serde_json::from_slice::<SessionEndBody>(&draft.body)
+    {
+        let (counters, _) = batch.counters();
+        counters.end_session(&body);
+    }
+    Ok(entry)
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::digest::Digest;
 use callgate_core::entry::{ClockBody, Draft, Kind};
 use callgate_core::port::LedgerFailure;
@@ -12,6 +13,7 @@ use crate::chain;
 use crate::clock::Reading;
 use crate::error;
 use crate::store::Head;
+use crate::tally::Tally;
 
 /// A larger body is refused, and with it the call it is about: a body is text about a call, and the parts that a client
 /// chooses (a tool's name, an id) would otherwise let it write as much as a frame may hold.
@@ -94,6 +96,7 @@ pub(crate) struct Batch<'a> {
     connection: &'a Connection,
     database: &'a Path,
     state: State,
+    tally: &'a mut Tally,
 }
 
 impl<'a> Batch<'a> {
@@ -103,8 +106,9 @@ impl<'a> Batch<'a> {
         database: &'a Path,
         state: State,
         reading: Reading,
+        tally: &'a mut Tally,
     ) -> Result<Self, Lost> {
-        let mut batch = Self { connection, database, state };
+        let mut batch = Self { connection, database, state, tally };
         let jump = match state.reading {
             Some(earlier) => reading.jump_since(earlier),
             None => reading.jump_before(state.time_ms),
@@ -130,6 +134,25 @@ impl<'a> Batch<'a> {
     /// What the journal will have come to when this transaction is committed.
     pub(crate) const fn state(&self) -> State {
         self.state
+    }
+
+    /// The counters, and what the clocks say.
+    pub(crate) fn counters(&mut self) -> (&mut Counters, Moment) {
+        let now = self.now();
+        (&mut self.tally.counters, now)
+    }
+
+    /// Writes the counters down when it is time to.
+    pub(crate) fn write_counters(&mut self) -> rusqlite::Result<()> {
+        let now = self.now();
+        self.tally.write(self.connection, self.state.seq, now)
+    }
+
+    fn now(&mut self) -> Moment {
+        match self.state.reading {
+            Some(reading) => self.tally.now(reading, reading.wall_ms.max(self.state.time_ms)),
+            None => Moment::default(),
+        }
     }
 
     /// Puts another generation in force.
@@ -178,6 +201,7 @@ impl<'a> Batch<'a> {
         item: impl FnOnce(&mut Self) -> Result<T, Stop<R>>,
     ) -> Result<Result<T, Failure<R>>, Lost> {
         let before = self.state;
+        let mark = self.tally.counters.mark();
         self.run("SAVEPOINT item")?;
         let failure = match item(self) {
             Ok(done) => {
@@ -194,6 +218,7 @@ impl<'a> Batch<'a> {
         self.run("ROLLBACK TO item")?;
         self.run("RELEASE item")?;
         self.state = before;
+        self.tally.counters.roll_back(mark);
         Ok(Err(failure))
     }
 

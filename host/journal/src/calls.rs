@@ -67,13 +67,17 @@ impl Work for Settling {
 }
 
 fn settle(batch: &mut Batch, case: &Case, record: Record) -> Result<Settlement, Stop<std::convert::Infallible>> {
-    let present = Present { generation: batch.generation() };
-    let Some(decision) = settle::settle(&case.evaluated, present) else { return Ok(Settlement::Stale) };
+    let generation = batch.generation();
+    let (counters, now) = batch.counters();
+    let Some(settled) = settle::settle(case, Present { generation, now }, counters) else {
+        return Ok(Settlement::Stale);
+    };
     let mut salt = [0; 16];
     getrandom::fill(&mut salt).map_err(|error| {
         Stop::Unwritable(LedgerFailure::WriteFailed(format!("there is no randomness for a salt: {error}")))
     })?;
-    let draft = entry::decision_draft(case, &decision, record, salt);
+    let draft = entry::decision_draft(case, &settled, now.steady_ms, record, salt);
+    let decision = settled.decision;
     let entry = batch.append(&draft)?;
     if matches!(decision, Decision::Allowed { .. }) {
         batch

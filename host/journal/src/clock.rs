@@ -29,10 +29,14 @@ impl Reading {
         Self { wall_ms: clock.now_ms(), boot_ms: clock.boot_ms() }
     }
 
+    /// How long ago `earlier` was, a reading of the same boot, milliseconds.
+    pub(crate) fn booted_since(self, earlier: Self) -> i64 {
+        i64::try_from(self.boot_ms.saturating_sub(earlier.boot_ms)).unwrap_or(i64::MAX)
+    }
+
     /// Whether the wall clock jumped since `earlier`, a reading of the same boot.
     pub(crate) fn jump_since(self, earlier: Self) -> Option<Jump> {
-        let passed_ms = i64::try_from(self.boot_ms.saturating_sub(earlier.boot_ms)).unwrap_or(i64::MAX);
-        self.jump_from(earlier.wall_ms.saturating_add(passed_ms))
+        self.jump_from(earlier.wall_ms.saturating_add(self.booted_since(earlier)))
     }
 
     /// Whether the wall clock stands before `newest_ms`, the time of an entry that an earlier process wrote. How much

@@ -22,6 +22,7 @@ mod rules;
 mod schema;
 mod sessions;
 mod store;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod verify;

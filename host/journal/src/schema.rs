@@ -32,8 +32,17 @@ CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     install TEXT NOT NULL,
     generation INTEGER NOT NULL CHECK (generation >= 0),
-    build TEXT NOT NULL
+    build TEXT NOT NULL,
+    counted INTEGER NOT NULL DEFAULT 0,
+    counted_wall_ms INTEGER NOT NULL DEFAULT 0,
+    counted_steady_ms INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE TABLE counter (
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (owner, name)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE entry (
     seq INTEGER PRIMARY KEY,
     time_ms INTEGER NOT NULL,

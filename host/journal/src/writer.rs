@@ -16,6 +16,7 @@ use crate::fault::Faults;
 use crate::files::Whereabouts;
 use crate::install::InstallId;
 use crate::store::Store;
+use crate::tally::Tally;
 
 /// How long a journal that could not be opened again is left alone, by the boot clock: every waiting call would otherwise
 /// open it once more, on a disk that may take seconds to fail.
@@ -29,6 +30,8 @@ pub(crate) struct Writer {
     standing: Standing,
     /// What the newest COMMIT of this process left. A database without it is not the one that was written.
     committed: State,
+    /// The counters, as of the same COMMIT.
+    tally: Tally,
     /// Failures on demand; there are none in a build that is not for tests.
     pub(crate) faults: Faults,
 }
@@ -57,8 +60,9 @@ impl Writer {
     /// Opens the journal of `install`.
     pub(crate) fn open(database: PathBuf, install: InstallId, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let (store, committed) = Store::open(&database, &install, None)?;
+        let tally = Tally::load(&store.connection).map_err(|error| OpenError::sqlite(&database, &error))?;
         let standing = Standing::Open(Box::new(store), Trust::Current);
-        Ok(Self { database, install, clock, standing, committed, faults: Faults::default() })
+        Ok(Self { database, install, clock, standing, committed, tally, faults: Faults::default() })
     }
 
     /// What the journal has come to.
@@ -73,9 +77,10 @@ impl Writer {
         // Whoever unwinds out of `write` leaves a doubt behind, not a wrong number.
         *trust = Trust::Reread;
         let from = (self.committed, Reading::of(&*self.clock));
-        match transaction(&store.connection, &self.database, from, &mut self.faults, write) {
+        match transaction(&store.connection, &self.database, from, &mut self.tally, &mut self.faults, write) {
             Ok(state) => {
                 *trust = Trust::Current;
+                self.tally.counters.settle();
                 self.committed = state;
             }
             Err(Lost(error)) => {
@@ -150,7 +155,11 @@ impl Writer {
 
     fn reread(&mut self) -> Result<(), LedgerFailure> {
         let Standing::Open(store, trust) = &mut self.standing else { return Err(closed()) };
-        match store.read(Some(self.committed.head())) {
+        let read = store.read(Some(self.committed.head())).and_then(|state| {
+            self.tally.reload(&store.connection).map_err(|error| OpenError::sqlite(&self.database, &error))?;
+            Ok(state)
+        });
+        match read {
             Ok(state) => {
                 self.committed = State { reading: self.committed.reading, ..state };
                 *trust = Trust::Current;
@@ -169,7 +178,12 @@ impl Writer {
         }
         // The old connection goes first: its locks are the process's, and its log may have to be written back.
         self.standing = Standing::Down { failure: closed(), retry_ms: 0 };
-        match Store::open(&self.database, &self.install, Some(self.committed.head())) {
+        let opened = Store::open(&self.database, &self.install, Some(self.committed.head())).and_then(|opened| {
+            let (store, _) = &opened;
+            self.tally.reload(&store.connection).map_err(|error| OpenError::sqlite(&self.database, &error))?;
+            Ok(opened)
+        });
+        match opened {
             Ok((store, state)) => {
                 self.committed = State { reading: self.committed.reading, ..state };
                 self.standing = Standing::Open(Box::new(store), Trust::Current);
@@ -203,13 +217,15 @@ fn transaction(
     connection: &Connection,
     database: &std::path::Path,
     (state, reading): (State, Reading),
+    tally: &mut Tally,
     faults: &mut Faults,
     write: impl FnOnce(&mut Batch) -> Result<(), Lost>,
 ) -> Result<State, Lost> {
     let run = |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
     run("BEGIN IMMEDIATE")?;
-    let mut batch = Batch::begin(connection, database, state, reading)?;
+    let mut batch = Batch::begin(connection, database, state, reading, tally)?;
     write(&mut batch)?;
+    batch.write_counters()?;
     faults.before_commit()?;
     run("COMMIT")?;
     faults.after_commit()?;

@@ -1,5 +1,6 @@
 //! From what a plugin returned to an answer that core takes: every bound that `wit/` states is checked here.
 
+use callgate_core::charge::{CalendarUnit, Charge, Occasion, QUANTITY_MAX, SLIDING_MS_MAX, Subject, Window, Zone};
 use callgate_core::escape::visible_up_to;
 use callgate_core::verdict::{Answer, Denial, Failure, Question, Retry, Rule, Verdict};
 
@@ -13,6 +14,9 @@ const POLICY_BYTES_MAX: usize = 128;
 const RULE_BYTES_MAX: usize = 512;
 const NOTES_MAX: usize = 64;
 const NOTE_BYTES_MAX: usize = 512;
+const CHARGES_MAX: usize = 64;
+const KEY_BYTES_MAX: usize = 128;
+const ZONE_BYTES_MAX: usize = 64;
 
 /// How much of an offending text a failure shows.
 const QUOTE_CHARS_MAX: usize = 80;
@@ -30,15 +34,78 @@ impl From<Broken> for Failure {
 /// Checks a decision and makes it core's.
 pub(crate) fn answer(decision: types::Decision) -> Result<Answer, Broken> {
     let types::Decision { verdict, rule, notes, charges } = decision;
-    if !charges.is_empty() {
-        // A charge that is not kept would be a budget that does not bind.
-        return Err(Broken("it asks for charges, which this build does not keep".to_owned()));
+    if charges.len() > CHARGES_MAX {
+        return Err(Broken(format!("it has {} charges, more than {CHARGES_MAX}", charges.len())));
     }
     if notes.len() > NOTES_MAX {
         return Err(Broken(format!("it has {} notes, more than {NOTES_MAX}", notes.len())));
     }
     notes.iter().try_for_each(|note| bounded("a note", note, NOTE_BYTES_MAX))?;
-    Ok(Answer { verdict: checked_verdict(verdict)?, rule: rule.map(checked_rule).transpose()?, notes })
+    Ok(Answer {
+        verdict: checked_verdict(verdict)?,
+        rule: rule.map(checked_rule).transpose()?,
+        notes,
+        charges: charges.into_iter().map(checked_charge).collect::<Result<_, _>>()?,
+    })
+}
+
+fn checked_charge(charge: types::Charge) -> Result<Charge, Broken> {
+    let types::Charge { key, subject, window, occasion, amount, limit, rule, code, message } = charge;
+    if key.is_empty() {
+        return Err(Broken("a charge has no key".to_owned()));
+    }
+    bounded("a charge's key", &key, KEY_BYTES_MAX)?;
+    is_code(&code)?;
+    bounded("a charge's message", &message, MESSAGE_BYTES_MAX)?;
+    Ok(Charge {
+        key,
+        subject: match subject {
+            types::Subject::Session => Subject::Session,
+            types::Subject::Agent => Subject::Agent,
+            types::Subject::Everyone => Subject::Everyone,
+        },
+        window: checked_window(window)?,
+        occasion: match occasion {
+            types::Occasion::Forwarded => Occasion::Forwarded,
+            types::Occasion::Attempted => Occasion::Attempted,
+        },
+        amount: quantity("a charge's amount", amount)?,
+        limit: quantity("a charge's limit", limit)?,
+        rule: checked_rule(rule)?,
+        code,
+        message,
+    })
+}
+
+fn checked_window(window: types::Window) -> Result<Window, Broken> {
+    Ok(match window {
+        types::Window::Lifetime => Window::Lifetime,
+        types::Window::Sliding(ms) if (1..=SLIDING_MS_MAX).contains(&ms) => Window::SlidingMs(ms),
+        types::Window::Sliding(ms) => {
+            return Err(Broken(format!("a sliding window of {ms} ms is not between 1 and {SLIDING_MS_MAX}")));
+        }
+        types::Window::Calendar(types::Calendar { unit, zone }) => {
+            bounded("a time zone", &zone, ZONE_BYTES_MAX)?;
+            let unit = match unit {
+                types::CalendarUnit::Hour => CalendarUnit::Hour,
+                types::CalendarUnit::Day => CalendarUnit::Day,
+                types::CalendarUnit::Week => CalendarUnit::Week,
+                types::CalendarUnit::Month => CalendarUnit::Month,
+            };
+            Window::Calendar { unit, zone: Zone::try_from(zone).map_err(|unknown| Broken(unknown.to_string()))? }
+        }
+    })
+}
+
+/// A whole number that every language's floats hold exactly.
+fn quantity(what: &str, number: f64) -> Result<u64, Broken> {
+    const MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() != 0.0 || !(0.0..=MAX).contains(&number) {
+        return Err(Broken(format!("{what} is {number}, not a whole number from 0 to {QUANTITY_MAX}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within bounds")]
+    let whole = number as u64;
+    Ok(whole)
 }
 
 fn checked_verdict(verdict: types::Verdict) -> Result<Verdict, Broken> {
@@ -142,6 +209,7 @@ mod tests {
                 text: "t".repeat(512),
             }),
             notes: vec!["n".repeat(512); 64],
+            charges: Vec::new(),
         };
         assert_eq!(answer(decision), Ok(expected));
 
@@ -186,20 +254,68 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_is_never_ignored() {
-        let rule = types::Rule { path: String::new(), policy: None, text: String::new() };
-        let charge = types::Charge {
+    fn every_broken_bound_of_a_charge_is_named() {
+        let charge = || types::Charge {
             key: "k".to_owned(),
             subject: types::Subject::Session,
             window: types::Window::Lifetime,
             occasion: types::Occasion::Forwarded,
             amount: 1.0,
-            limit: 2.0,
-            rule,
+            limit: 9_007_199_254_740_992.0,
+            rule: types::Rule { path: String::new(), policy: None, text: String::new() },
             code: "over".to_owned(),
             message: String::new(),
         };
-        let broken = "it asks for charges, which this build does not keep".to_owned();
-        assert_eq!(answer(types::Decision { charges: vec![charge], ..allow() }), Err(Broken(broken)));
+        let taken = answer(types::Decision { charges: vec![charge(); 64], ..allow() }).unwrap();
+        assert_eq!((taken.charges.len(), taken.charges[0].amount, taken.charges[0].limit), (64, 1, QUANTITY_MAX));
+        let calendar = |zone: &str| {
+            types::Window::Calendar(types::Calendar { unit: types::CalendarUnit::Week, zone: zone.to_owned() })
+        };
+        let berlin = types::Charge { window: calendar("Europe/Berlin"), ..charge() };
+        assert!(answer(types::Decision { charges: vec![berlin], ..allow() }).is_ok());
+
+        let cases = [
+            (types::Charge { key: String::new(), ..charge() }, "a charge has no key"),
+            (types::Charge { key: "k".repeat(129), ..charge() }, "a charge's key takes 129 bytes, more than 128"),
+            (
+                types::Charge { code: "No".to_owned(), ..charge() },
+                "the code `No` is not kebab-case of at most 64 bytes",
+            ),
+            (
+                types::Charge { message: "m".repeat(1025), ..charge() },
+                "a charge's message takes 1025 bytes, more than 1024",
+            ),
+            (
+                types::Charge { amount: -1.0, ..charge() },
+                "a charge's amount is -1, not a whole number from 0 to 9007199254740992",
+            ),
+            (
+                types::Charge { amount: 0.5, ..charge() },
+                "a charge's amount is 0.5, not a whole number from 0 to 9007199254740992",
+            ),
+            (
+                types::Charge { limit: f64::NAN, ..charge() },
+                "a charge's limit is NaN, not a whole number from 0 to 9007199254740992",
+            ),
+            (
+                types::Charge { limit: f64::INFINITY, ..charge() },
+                "a charge's limit is inf, not a whole number from 0 to 9007199254740992",
+            ),
+            (
+                types::Charge { window: types::Window::Sliding(0), ..charge() },
+                "a sliding window of 0 ms is not between 1 and 2678400000",
+            ),
+            (
+                types::Charge { window: types::Window::Sliding(u32::MAX), ..charge() },
+                "a sliding window of 4294967295 ms is not between 1 and 2678400000",
+            ),
+            (types::Charge { window: calendar("Mars/Olympus"), ..charge() }, "no time zone is named \"Mars/Olympus\""),
+        ];
+        for (charge, broken) in cases {
+            let decision = types::Decision { charges: vec![charge], ..allow() };
+            assert_eq!(answer(decision), Err(Broken(broken.to_owned())));
+        }
+        let many = types::Decision { charges: vec![charge(); 65], ..allow() };
+        assert_eq!(answer(many), Err(Broken("it has 65 charges, more than 64".to_owned())));
     }
 }

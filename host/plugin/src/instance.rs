@@ -158,7 +158,8 @@ fn not_an_answer(failure: Failure) -> Stillborn {
     })
 }
 
-const ABSTENTION: Answer = Answer { verdict: callgate_core::verdict::Verdict::Abstain, rule: None, notes: Vec::new() };
+const ABSTENTION: Answer =
+    Answer { verdict: callgate_core::verdict::Verdict::Abstain, rule: None, notes: Vec::new(), charges: Vec::new() };
 
 /// Enters a store with `budget` armed, and afterwards hands on what the plugin wrote.
 fn enter<T>(

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use callgate_core::call::Call;
 use callgate_core::code::Code;
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::decide::{EVALUATIONS_MAX, Verdict, decide};
 use callgate_core::digest::Digest;
 use callgate_core::evaluate::{ChainDefault, Member, Opinions};
 use callgate_core::permit::{Binding, Mismatch};
 use callgate_core::port::{Case, Evaluator, Ledger, LedgerFailure, Settlement};
 use callgate_core::refusal::Reason;
-use callgate_core::settle::{Decision, Present, settle};
+use callgate_core::settle::{Decision, Present, Settled, settle};
 use callgate_core::verdict::Retry;
 use proptest::prelude::*;
 
@@ -67,15 +68,16 @@ impl<'a> Book<'a> {
     }
 
     fn commit(&self, cases: Vec<Case>) -> Vec<Result<Settlement, LedgerFailure>> {
-        let present = Present { generation: self.chain.generation.get() };
+        let present = Present { generation: self.chain.generation.get(), now: Moment::default() };
+        let mut counters = Counters::default();
         cases
             .into_iter()
-            .map(|Case { call, evaluated }| {
-                Ok(match settle(&evaluated, present) {
+            .map(|case| {
+                Ok(match settle(&case, present, &mut counters) {
                     None => Settlement::Stale,
-                    Some(decision) => {
+                    Some(Settled { decision, .. }) => {
                         let mut entries = self.entries.borrow_mut();
-                        entries.push((call.binding.sequence, evaluated.generation, decision.clone()));
+                        entries.push((case.call.binding.sequence, case.evaluated.generation, decision.clone()));
                         Settlement::Committed { entry: u64::try_from(entries.len()).unwrap(), decision }
                     }
                 })

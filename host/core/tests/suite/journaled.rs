@@ -9,12 +9,17 @@ use callgate_core::digest::Digest;
 use callgate_core::entry::{ARGUMENT_BYTES_RECORDED_MAX, DecisionBody, Kind, Record, decision_draft};
 use callgate_core::evaluate::{ChainDefault, Evaluated, Member, Ruling};
 use callgate_core::port::Case;
-use callgate_core::settle::{Decision, decision};
+use callgate_core::settle::{Decision, Settled, decision};
 use callgate_core::verdict::{Denial, Retry, Rule};
 
 use crate::support::call;
 
 const SALT: [u8; 16] = [9; 16];
+const CLOCK_MS: i64 = 77;
+
+fn settled(case: &Case) -> Settled {
+    Settled { decision: decision(&case.evaluated.ruling), charges: Vec::new() }
+}
 
 fn case(arguments: &str, ruling: Ruling) -> Case {
     let digest = Digest::of(b"x");
@@ -26,7 +31,7 @@ fn case(arguments: &str, ruling: Ruling) -> Case {
 
 fn kept(arguments: &str, record: Record) -> Option<String> {
     let case = case(arguments, Ruling::Default(ChainDefault::Allow));
-    let draft = decision_draft(&case, &decision(&case.evaluated.ruling), record, SALT);
+    let draft = decision_draft(&case, &settled(&case), CLOCK_MS, record, SALT);
     let kept = draft.arguments.unwrap();
     assert_eq!((kept.salt, kept.form), (SALT, record));
     kept.value.map(|value| String::from_utf8(value).unwrap())
@@ -37,7 +42,7 @@ fn a_decision_s_entry_has_one_shape() {
     let denial = Denial { code: "deny".to_owned(), message: "deny t".to_owned(), retry: Retry::Never };
     let rule = Rule { path: "/rules/0".to_owned(), policy: None, text: "deny t".to_owned() };
     let case = case(r#"{"a":1}"#, Ruling::Deny { plugin: "rules".to_owned(), denial, rule: Some(rule) });
-    let draft = decision_draft(&case, &decision(&case.evaluated.ruling), Record::Digest, SALT);
+    let draft = decision_draft(&case, &settled(&case), CLOCK_MS, Record::Digest, SALT);
     let (frame, x) = (Digest::of(br#"{"a":1}"#), Digest::of(b"x"));
     let salted = Digest::of_parts(&[&SALT, br#"{"a":1}"#]);
     let expected = format!(
@@ -61,7 +66,7 @@ fn a_decision_s_entry_has_one_shape() {
 #[test]
 fn an_allowed_call_s_entry_gives_no_reason() {
     let case = case("{}", Ruling::Allow { plugin: "rules".to_owned(), rule: None });
-    let draft = decision_draft(&case, &decision(&case.evaluated.ruling), Record::Full, SALT);
+    let draft = decision_draft(&case, &settled(&case), CLOCK_MS, Record::Full, SALT);
     let body: DecisionBody = serde_json::from_slice(&draft.body).unwrap();
     assert_eq!((body.code, body.reason, body.retry, body.plugin.as_deref()), (None, None, None, Some("rules")));
 }
@@ -69,9 +74,9 @@ fn an_allowed_call_s_entry_gives_no_reason() {
 #[test]
 fn a_call_that_was_given_up_on_is_written_as_an_error() {
     let case = case("{}", Ruling::Unsettled);
-    let decision = decision(&case.evaluated.ruling);
-    assert!(matches!(&decision, Decision::Refused(reason) if reason.code == Code::ChainUnsettled));
-    let draft = decision_draft(&case, &decision, Record::Full, SALT);
+    let settled = settled(&case);
+    assert!(matches!(&settled.decision, Decision::Refused(reason) if reason.code == Code::ChainUnsettled));
+    let draft = decision_draft(&case, &settled, CLOCK_MS, Record::Full, SALT);
     let text = String::from_utf8(draft.body).unwrap();
     assert!(text.contains(r#""decision":"error","verdict":"deny","code":"chain-unsettled""#), "{text}");
 }
@@ -111,7 +116,7 @@ fn a_summary_has_a_bound_as_a_whole() {
 #[test]
 fn the_digest_that_names_a_call_is_not_the_one_that_commits_to_its_bytes() {
     let case = case("{}", Ruling::Default(ChainDefault::Allow));
-    let draft = decision_draft(&case, &decision(&case.evaluated.ruling), Record::Full, SALT);
+    let draft = decision_draft(&case, &settled(&case), CLOCK_MS, Record::Full, SALT);
     let body: DecisionBody = serde_json::from_slice(&draft.body).unwrap();
     assert_ne!(body.arguments.digest, canonical::digest("{}"));
 }

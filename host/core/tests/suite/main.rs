@@ -5,6 +5,8 @@ mod batches;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod charging;
+#[cfg(test)]
 mod deciding;
 #[cfg(test)]
 mod dice;

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use callgate_core::code::Code;
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::evaluate::{ChainDefault, Evaluated, Opinions, Ruling, evaluate};
+use callgate_core::port::Case;
 use callgate_core::refusal::Reason;
 use callgate_core::settle::{Decision, Filing, Present, Word, decision, settle};
 use callgate_core::verdict::{Answer, Denial, Failure, Opinion, Question, Retry, Strictness, Verdict, strictest};
 use proptest::prelude::*;
+
+use crate::support::call;
 
 fn outcome() -> impl Strategy<Value = Result<Verdict, Failure>> {
     let denial = Denial { code: "no".to_owned(), message: "no".to_owned(), retry: Retry::Never };
@@ -33,7 +37,12 @@ fn outcome() -> impl Strategy<Value = Result<Verdict, Failure>> {
 
 fn opinion(position: usize, may_grant: bool, outcome: Result<Verdict, Failure>) -> Opinion {
     let plugin = format!("plugin-{position}");
-    let outcome = outcome.map(|verdict| Answer { verdict, rule: None, notes: vec![format!("note {position}")] });
+    let outcome = outcome.map(|verdict| Answer {
+        verdict,
+        rule: None,
+        notes: vec![format!("note {position}")],
+        charges: Vec::new(),
+    });
     Opinion { position, plugin, may_grant, outcome }
 }
 
@@ -150,8 +159,10 @@ proptest! {
     #[test]
     fn only_the_generation_it_was_evaluated_under_settles(chain in chain(), default in default(), generation in 0_u64..6) {
         let evaluated = evaluated(chain, default);
-        let settled = settle(&evaluated, Present { generation });
-        prop_assert_eq!(settled, (generation == 3).then(|| decision(&evaluated.ruling)));
+        let decision = decision(&evaluated.ruling);
+        let case = Case { call: call(1, "{}"), evaluated };
+        let settled = settle(&case, Present { generation, now: Moment::default() }, &mut Counters::default());
+        prop_assert_eq!(settled.map(|settled| settled.decision), (generation == 3).then_some(decision));
     }
 }
 

@@ -175,7 +175,7 @@ impl Memory {
 }
 
 pub(crate) fn allow() -> Answer {
-    Answer { verdict: Verdict::Allow, rule: None, notes: Vec::new() }
+    Answer { verdict: Verdict::Allow, rule: None, notes: Vec::new(), charges: Vec::new() }
 }
 
 pub(crate) fn deny(code: &str) -> Answer {

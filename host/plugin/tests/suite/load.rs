@@ -34,7 +34,7 @@ fn a_plugin_without_the_call_hook_has_nothing_to_say_about_calls() {
     let plugin = engine(Limits::SHIPPED).load(&guest.build()).unwrap();
     assert_eq!(plugin.hooks(), &BTreeSet::from([Hook::CatalogPolicy]));
     let answer = plugin.configure("hider", "{}", KEPT).unwrap().decide(&call("read_file"));
-    assert_eq!(answer, Ok(Answer { verdict: Verdict::Abstain, rule: None, notes: Vec::new() }));
+    assert_eq!(answer, Ok(Answer { verdict: Verdict::Abstain, rule: None, notes: Vec::new(), charges: Vec::new() }));
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! The counters beside the chain: kept in memory, counted from the entries, and written down now and then so that opening
+//! a journal does not count it from its beginning.
+
+use callgate_core::counters::{Counters, Miscounted, Moment};
+use callgate_core::entry::{DecisionBody, Kind, SessionEndBody};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::batch::{signed, unsigned};
+use crate::clock::Reading;
+
+/// After how many entries the counters are written down again.
+const WRITTEN_EVERY_ENTRIES: u64 = 10_000;
+
+/// The counters, and the clock that sliding windows follow.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) counters: Counters,
+    /// What the newest charged decision says of the steady clock, and its entry's time.
+    last: Moment,
+    /// What the steady clock said when this process first asked, and what the clocks said then.
+    begun: Option<(i64, Reading)>,
+    /// The entry up to which they are written down.
+    written: u64,
+}
+
+impl Tally {
+    /// Counts what the database says.
+    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+        let written = connection.query_row("SELECT counted FROM meta", [], |row| unsigned(row.get(0)?))?;
+        let mut tally = Self { counters: Counters::default(), last: Moment::default(), begun: None, written };
+        let mut query = connection.prepare("SELECT owner, name, value FROM counter")?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            tally.counters.restore(text(row, 0)?, text(row, 1)?, text(row, 2)?);
+        }
+        tally.last = connection.query_row("SELECT counted_wall_ms, counted_steady_ms FROM meta", [], |row| {
+            Ok(Moment { wall_ms: row.get(0)?, steady_ms: row.get(1)? })
+        })?;
+        // What does not add up is for `verify` to say; the entries are what counts.
+        tally.count(connection, written, |_, _| ())?;
+        Ok(tally)
+    }
+
+    /// Counts all entries from the first one on, and tells of each that does not add up.
+    pub(crate) fn recount(
+        connection: &Connection,
+        miscounted: impl FnMut(u64, Miscounted),
+    ) -> rusqlite::Result<Counters> {
+        let mut tally = Self { counters: Counters::default(), last: Moment::default(), begun: None, written: 0 };
+        tally.count(connection, 0, miscounted)?;
+        Ok(tally.counters)
+    }
+
+    fn count(
+        &mut self,
+        connection: &Connection,
+        after: u64,
+        mut miscounted: impl FnMut(u64, Miscounted),
+    ) -> rusqlite::Result<()> {
+        let mut query = connection.prepare(
+            "SELECT seq, time_ms, kind, body FROM entry
+             WHERE seq > ?1 AND kind IN ('call.decision', 'session.end') ORDER BY seq",
+        )?;
+        let mut rows = query.query([signed(after)])?;
+        while let Some(row) = rows.next()? {
+            let body = row.get_ref(3)?.as_blob()?;
+            if row.get_ref(2)?.as_str()? == Kind::SessionEnd.as_str() {
+                if let Ok(body) = serde_json::from_slice::<SessionEndBody>(body) {
+                    self.counters.end_session(&body);
+                    self.counters.settle();
+                }
+                continue;
+            }
+            let Ok(DecisionBody { session, agent, charges, clock_ms: Some(clock_ms), .. }) =
+                serde_json::from_slice(body)
+            else {
+                continue;
+            };
+            self.last = Moment { wall_ms: row.get(1)?, steady_ms: clock_ms };
+            for applied in &charges {
+                if let Err(error) = self.counters.replay(&session, agent.as_ref(), applied, clock_ms) {
+                    miscounted(unsigned(row.get(0)?)?, error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same counters read anew, in the same process: the steady clock goes on.
+    pub(crate) fn reload(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let begun = self.begun;
+        *self = Self { begun, ..Self::load(connection)? };
+        Ok(())
+    }
+
+    /// What the clocks say at `reading`, with the journal's time `wall_ms`.
+    pub(crate) fn now(&mut self, reading: Reading, wall_ms: i64) -> Moment {
+        // What passed while no daemon ran, only the wall clock can tell.
+        let passed_ms = reading.wall_ms.saturating_sub(self.last.wall_ms).max(0);
+        let (steady_ms, then) = *self.begun.get_or_insert((self.last.steady_ms.saturating_add(passed_ms), reading));
+        Moment { wall_ms, steady_ms: steady_ms.saturating_add(reading.booted_since(then)) }
+    }
+
+    /// Writes the counters down when it is time to, in the transaction that brings the journal to `seq`.
+    pub(crate) fn write(&mut self, connection: &Connection, seq: u64, now: Moment) -> rusqlite::Result<()> {
+        if seq.saturating_sub(self.written) < WRITTEN_EVERY_ENTRIES {
+            return Ok(());
+        }
+        self.counters.collect(now);
+        connection.prepare_cached("DELETE FROM counter")?.execute([])?;
+        let mut insert = connection.prepare_cached("INSERT INTO counter VALUES (?1, ?2, ?3)")?;
+        for (owner, name, counter) in self.counters.all() {
+            insert.execute([json(owner), json(name), json(counter)])?;
+        }
+        connection
+            .prepare_cached("UPDATE meta SET counted = ?1, counted_wall_ms = ?2, counted_steady_ms = ?3")?
+            .execute([signed(seq), now.wall_ms, now.steady_ms])?;
+        self.written = seq;
+        Ok(())
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a counter is made of text and numbers")
+}
+
+fn text<T: DeserializeOwned>(row: &Row, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
+}
