@@ -1,7 +1,7 @@
 //! The counters beside the chain: kept in memory, counted from the entries, and written down now and then so that opening
 //! a journal does not count it from its beginning.
 
-use callgate_core::counters::{Counters, Miscounted, Moment};
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::entry::{DecisionBody, Kind, SessionEndBody};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
@@ -26,48 +26,49 @@ pub(crate) struct Tally {
     written: u64,
 }
 
-impl Tally {
-    /// Counts what the database says.
-    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        let written = connection.query_row("SELECT counted FROM meta", [], |row| unsigned(row.get(0)?))?;
-        let mut tally = Self { counters: Counters::default(), last: Moment::default(), begun: None, written };
+/// The counters as they were last written down.
+pub(crate) struct Written {
+    /// After which entry.
+    pub(crate) seq: u64,
+    /// When.
+    pub(crate) now: Moment,
+    pub(crate) counters: Counters,
+}
+
+impl Written {
+    pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let (seq, now) =
+            connection.query_row("SELECT counted, counted_wall_ms, counted_steady_ms FROM meta", [], |row| {
+                Ok((unsigned(row.get(0)?)?, Moment { wall_ms: row.get(1)?, steady_ms: row.get(2)? }))
+            })?;
+        let mut counters = Counters::default();
         let mut query = connection.prepare("SELECT owner, name, value FROM counter")?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
-            tally.counters.restore(text(row, 0)?, text(row, 1)?, text(row, 2)?);
+            counters.restore(text(row, 0)?, text(row, 1)?, text(row, 2)?);
         }
-        tally.last = connection.query_row("SELECT counted_wall_ms, counted_steady_ms FROM meta", [], |row| {
-            Ok(Moment { wall_ms: row.get(0)?, steady_ms: row.get(1)? })
-        })?;
-        // What does not add up is for `verify` to say; the entries are what counts.
-        tally.count(connection, written, |_, _| ())?;
+        Ok(Self { seq, now, counters })
+    }
+}
+
+impl Tally {
+    /// Counts what the database says.
+    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
+        let Written { seq, now, counters } = Written::read(connection)?;
+        let mut tally = Self { counters, last: now, begun: None, written: seq };
+        tally.count(connection)?;
         Ok(tally)
     }
 
-    /// Counts all entries from the first one on, and tells of each that does not add up.
-    pub(crate) fn recount(
-        connection: &Connection,
-        miscounted: impl FnMut(u64, Miscounted),
-    ) -> rusqlite::Result<Counters> {
-        let mut tally = Self { counters: Counters::default(), last: Moment::default(), begun: None, written: 0 };
-        tally.count(connection, 0, miscounted)?;
-        Ok(tally.counters)
-    }
-
-    fn count(
-        &mut self,
-        connection: &Connection,
-        after: u64,
-        mut miscounted: impl FnMut(u64, Miscounted),
-    ) -> rusqlite::Result<()> {
+    fn count(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut query = connection.prepare(
-            "SELECT seq, time_ms, kind, body FROM entry
+            "SELECT time_ms, kind, body FROM entry
              WHERE seq > ?1 AND kind IN ('call.decision', 'session.end') ORDER BY seq",
         )?;
-        let mut rows = query.query([signed(after)])?;
+        let mut rows = query.query([signed(self.written)])?;
         while let Some(row) = rows.next()? {
-            let body = row.get_ref(3)?.as_blob()?;
-            if row.get_ref(2)?.as_str()? == Kind::SessionEnd.as_str() {
+            let body = row.get_ref(2)?.as_blob()?;
+            if row.get_ref(1)?.as_str()? == Kind::SessionEnd.as_str() {
                 if let Ok(body) = serde_json::from_slice::<SessionEndBody>(body) {
                     self.counters.end_session(&body);
                     self.counters.settle();
@@ -79,11 +80,10 @@ impl Tally {
             else {
                 continue;
             };
-            self.last = Moment { wall_ms: row.get(1)?, steady_ms: clock_ms };
+            self.last = Moment { wall_ms: row.get(0)?, steady_ms: clock_ms };
             for applied in &charges {
-                if let Err(error) = self.counters.replay(&session, agent.as_ref(), applied, clock_ms) {
-                    miscounted(unsigned(row.get(0)?)?, error);
-                }
+                // What does not add up is for `verify` to say; what was charged counts.
+                self.counters.replay(&session, agent.as_ref(), applied, clock_ms).ok();
             }
         }
         Ok(())

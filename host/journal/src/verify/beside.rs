@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use callgate_core::charge::Applied;
+use callgate_core::counters::Counters;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{ArgumentsBody, KeptArguments, Kind, OutcomeBody, Record, RuleBody, SessionStartBody};
+use callgate_core::identity::{Agent, SessionId};
 use callgate_core::rule::{RuleEntry, RuleKey};
 use callgate_core::settle::Filing;
 use rusqlite::{Connection, Row, Rows, Statement};
@@ -13,6 +16,7 @@ use serde::Deserialize;
 use super::{Breach, Flaw};
 use crate::batch::unsigned;
 use crate::rules;
+use crate::tally::Written;
 use crate::view;
 
 /// The queries over the tables, which the cursors borrow.
@@ -33,6 +37,8 @@ pub(super) struct Tables<'s> {
     sessions: Cursor<'s, String>,
     rules: BTreeMap<RuleKey, (u64, RuleEntry)>,
     generation: u64,
+    counters: Counters,
+    written: Written,
 }
 
 /// An allowed call: its session, and the entry that its table names as the last that is known of it.
@@ -48,6 +54,12 @@ struct Decided<'a> {
     session: Cow<'a, str>,
     #[serde(rename = "decision")]
     filing: Filing,
+    #[serde(default)]
+    agent: Option<Agent>,
+    #[serde(default)]
+    charges: Vec<Applied>,
+    #[serde(default)]
+    clock_ms: Option<i64>,
     arguments: ArgumentsBody,
 }
 
@@ -69,6 +81,8 @@ impl<'c> Beside<'c> {
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
             rules: BTreeMap::new(),
             generation: 0,
+            counters: Counters::default(),
+            written: Written::read(self.connection)?,
         })
     }
 }
@@ -85,7 +99,14 @@ impl Tables<'_> {
             Kind::CallOutcome | Kind::OutcomeUnknown => self.outcome(seq, kind, &read(seq, body)?)?,
             Kind::SessionStart => self.session(seq, &read(seq, body)?)?,
             Kind::RuleAdd | Kind::RuleRemove => self.rule(seq, kind, read(seq, body)?)?,
-            Kind::DaemonStart | Kind::DaemonStop | Kind::ClockJump | Kind::SessionEnd | Kind::Anomaly => {}
+            Kind::SessionEnd => {
+                self.counters.end_session(&read(seq, body)?);
+                self.counters.settle();
+            }
+            Kind::DaemonStart | Kind::DaemonStop | Kind::ClockJump | Kind::Anomaly => {}
+        }
+        if seq == self.written.seq {
+            self.counters_as_written(seq)?;
         }
         // What spoke of this entry was taken; what is still there speaks of an entry that is not of its kind.
         self.open_calls.nothing_up_to(seq)?;
@@ -100,6 +121,7 @@ impl Tables<'_> {
             }
             self.arguments_checked += 1;
         }
+        self.charge(seq, decided)?;
         if decided.filing != Filing::Allowed {
             return Ok(());
         }
@@ -110,6 +132,33 @@ impl Tables<'_> {
         };
         self.awaiting.insert(seq, Awaiting { session: decided.session.clone().into_owned(), last });
         Ok(())
+    }
+
+    fn charge(&mut self, seq: u64, decided: &Decided) -> Result<(), Flaw> {
+        let body = |why: String| Flaw::Breach(seq, Breach::Body(why));
+        if decided.charges.is_empty() {
+            return Ok(());
+        }
+        let clock_ms = decided.clock_ms.ok_or_else(|| body("it is charged, and has no time for it".to_owned()))?;
+        let session =
+            SessionId::try_from(decided.session.clone().into_owned()).map_err(|error| body(error.to_string()))?;
+        for applied in &decided.charges {
+            self.counters
+                .replay(&session, decided.agent.as_ref(), applied, clock_ms)
+                .map_err(|miscounted| body(miscounted.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn counters_as_written(&mut self, seq: u64) -> Result<(), Flaw> {
+        let Written { now, counters, .. } = &mut self.written;
+        self.counters.collect(*now);
+        counters.collect(*now);
+        if self.counters == *counters {
+            return Ok(());
+        }
+        let why = "the counters come to something else when they are counted anew".to_owned();
+        Err(Flaw::Breach(seq, Breach::Beside { table: "counter", why }))
     }
 
     fn outcome(&mut self, seq: u64, kind: Kind, body: &OutcomeBody) -> Result<(), Flaw> {
