@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use callgate_ipc::frame::{self, Malformed, Message};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// What one read takes at most: whatever has arrived together is decided together.
 const READ_BYTES: usize = 64 * 1024;
@@ -40,12 +42,11 @@ pub(crate) struct Wire {
     /// What of `buffer` has arrived and is not yet decoded.
     pending: Range<usize>,
     outgoing: Vec<u8>,
-    deadline_set: bool,
 }
 
 impl Wire {
     pub(crate) const fn new(stream: UnixStream) -> Self {
-        Self { stream, buffer: Vec::new(), pending: 0..0, outgoing: Vec::new(), deadline_set: false }
+        Self { stream, buffer: Vec::new(), pending: 0..0, outgoing: Vec::new() }
     }
 
     /// Gives up on an end that takes nothing of what it is sent for this long.
@@ -84,7 +85,7 @@ impl Wire {
     }
 
     fn read(&mut self, deadline: Option<Instant>) -> Result<(), Broken> {
-        self.set_deadline(deadline)?;
+        self.wait(deadline)?;
         self.make_room();
         match self.stream.read(&mut self.buffer[self.pending.end..]) {
             Ok(0) => Err(Broken::Closed),
@@ -92,20 +93,24 @@ impl Wire {
                 self.pending.end += read;
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Broken::Silent),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
-        if deadline.is_none() && !self.deadline_set {
-            return Ok(());
+    /// Waits until there is something to read. In `poll`, because a thread that sleeps in a read is woken by every message that
+    /// the other end takes as well, only to sleep again: that was a third of the time of a relayed call.
+    fn wait(&self, deadline: Option<Instant>) -> Result<(), Broken> {
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], left.as_ref()) {
+                Ok(0) => return Err(Broken::Silent),
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Broken::Socket(error.into())),
+            }
         }
-        self.deadline_set = deadline.is_some();
-        // A timeout of zero would mean none at all.
-        let left = |deadline: Instant| deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        self.stream.set_read_timeout(deadline.map(left))
     }
 
     /// Makes room for one read behind what is pending.

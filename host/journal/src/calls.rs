@@ -44,6 +44,10 @@ impl Work for Settling {
         self.cases.len()
     }
 
+    fn takes_notes(&self) -> bool {
+        false
+    }
+
     fn write(&mut self, batch: &mut Batch) -> Result<(), Lost> {
         for case in &self.cases {
             let settled = batch.alone(|batch| settle(batch, case, self.record.of(&case.call.caller.server.name)))?;

@@ -210,7 +210,7 @@ impl Shared {
 
     /// Commits the works of a batch, and with them what was noted before.
     fn commit(&self, together: &Together) -> Result<(), LedgerFailure> {
-        let mut notes = self.notes.ride();
+        let mut notes = self.notes.ride(together.takes_notes());
         let mut writer = lock(&self.writer);
         let result = writer.commit(|batch| {
             notes.write(batch)?;

@@ -1,4 +1,4 @@
-//! What nobody waits for: entries that ride in the next commit, or get one of their own a moment later.
+//! What nobody waits for: entries that ride in the next commit that is no decision's, or get one of their own a moment later.
 //!
 //! A crash may lose what was noted within that moment, never what a call was released for. Never blocks whoever notes.
 
@@ -20,6 +20,8 @@ pub const NOTES_MAX: usize = 4096;
 pub const NOTE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How many ride in one commit: the calls of that commit wait for them.
 const NOTES_PER_COMMIT_MAX: usize = 256;
+/// From so many on they ride in a decision's commit as well, so that a commit of their own never keeps decisions waiting for long.
+const NOTES_WAITING_MAX: usize = 64;
 /// How long notes wait for a commit that they can ride in.
 const NOTE_DELAY: Duration = Duration::from_millis(100);
 /// The same after a commit that failed.
@@ -77,10 +79,11 @@ impl Notes {
         }
     }
 
-    /// Takes notes into a commit. They come back when that does not succeed.
-    pub(crate) fn ride(&self) -> Riding<'_> {
+    /// Takes notes into a commit, if it takes them or they are many. They come back when it does not succeed.
+    pub(crate) fn ride(&self, taken: bool) -> Riding<'_> {
         let mut inner = self.lock();
-        let count = inner.waiting.len().min(NOTES_PER_COMMIT_MAX);
+        let rides = taken || inner.waiting.len() >= NOTES_WAITING_MAX;
+        let count = if rides { inner.waiting.len().min(NOTES_PER_COMMIT_MAX) } else { 0 };
         let notes: Vec<Note> = inner.waiting.drain(..count).collect();
         inner.bytes -= notes.iter().map(Note::bytes).sum::<usize>();
         Riding { home: self, notes, refused: 0 }

@@ -28,6 +28,11 @@ impl Together<'_> {
         self.0.iter().try_for_each(|waiting| waiting.write(batch))
     }
 
+    /// Whether what was noted goes into this commit.
+    pub(crate) fn takes_notes(&self) -> bool {
+        self.0.iter().any(|waiting| waiting.takes_notes())
+    }
+
     /// Tells all of them that they are committed.
     pub(crate) fn committed(&self) {
         self.0.iter().for_each(|waiting| waiting.committed());
@@ -166,6 +171,7 @@ struct Member<W> {
 /// A member whose work is of some kind.
 trait Waiting: Send + Sync {
     fn items(&self) -> usize;
+    fn takes_notes(&self) -> bool;
     fn write(&self, batch: &mut Batch) -> Result<(), Lost>;
     fn committed(&self);
     fn fail(&self, failure: &LedgerFailure);
@@ -175,6 +181,10 @@ trait Waiting: Send + Sync {
 impl<W: Work> Waiting for Member<W> {
     fn items(&self) -> usize {
         lock(&self.work).items()
+    }
+
+    fn takes_notes(&self) -> bool {
+        lock(&self.work).takes_notes()
     }
 
     fn write(&self, batch: &mut Batch) -> Result<(), Lost> {

@@ -12,6 +12,11 @@ pub(crate) trait Work: Send {
     /// How many items it is made of.
     fn items(&self) -> usize;
 
+    /// Whether what was noted goes into its transaction, in front of it. A decision is waited for.
+    fn takes_notes(&self) -> bool {
+        true
+    }
+
     /// Writes it into the open transaction. An error loses the whole transaction; what fails alone is kept as a result.
     fn write(&mut self, batch: &mut Batch) -> Result<(), Lost>;
 

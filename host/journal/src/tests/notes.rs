@@ -18,14 +18,27 @@ fn states(place: &Place) -> Vec<(u64, CallState)> {
 }
 
 #[test]
-fn a_note_rides_in_the_next_commit_in_front_of_it() {
+fn a_note_rides_in_front_of_the_next_entry_that_nobody_waits_for_with_a_call() {
     let place = Place::new();
     let journal = place.open();
     let one = allow(&journal, "one").unwrap();
     journal.note_outcome(session(1), one, Outcome::Ok, None);
     journal.note(anomaly("odd"));
-    allow(&journal, "two").unwrap();
-    assert_eq!(place.kinds(), ["call.decision", "call.outcome", "anomaly", "call.decision"]);
+    journal.append(vec![anomaly("even")]).unwrap();
+    assert_eq!(place.kinds(), ["call.decision", "call.outcome", "anomaly", "anomaly"]);
+}
+
+#[test]
+fn a_decision_takes_notes_along_only_when_there_are_many() {
+    let place = Place::new();
+    let journal = place.open();
+    // The thread for notes leaves them alone for a tenth of a second.
+    for _ in 0..64 {
+        journal.note(anomaly("odd"));
+    }
+    allow(&journal, "one").unwrap();
+    let kinds = place.kinds();
+    assert_eq!((kinds.len(), kinds[64].as_str()), (65, "call.decision"));
 }
 
 #[test]
