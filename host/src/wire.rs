@@ -99,7 +99,7 @@ impl Wire {
     }
 
     /// Waits until there is something to read. In `poll`, because a thread that sleeps in a read is woken by every message that
-    /// the other end takes as well, only to sleep again: that was a third of the time of a relayed call.
+    /// the other end takes as well, only to sleep again: a fifth of the processor time of a small call.
     fn wait(&self, deadline: Option<Instant>) -> Result<(), Broken> {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
