@@ -40,8 +40,6 @@ pub struct Name {
 pub struct Counter {
     /// What was spent in the window, as of the last time it was looked at.
     pub spent: u64,
-    /// What it may reach, as the last charge said.
-    pub limit: u64,
     /// The beginning of the calendar unit it counts; 0 for other windows.
     pub since_ms: i64,
     /// When it was last added to, the steady clock's time.
@@ -100,6 +98,7 @@ struct Added {
     name: Name,
     part: Option<i64>,
     amount: u64,
+    charged_before_ms: i64,
 }
 
 /// A place to go back to.
@@ -118,10 +117,11 @@ impl Counters {
     /// Takes back everything that was added since.
     pub fn roll_back(&mut self, mark: Mark) {
         self.ended.truncate(mark.ended);
-        for Added { owner, name, part, amount } in self.added.drain(mark.added..).rev() {
+        for Added { owner, name, part, amount, charged_before_ms } in self.added.drain(mark.added..).rev() {
             let counter = self.owners.get_mut(&owner).and_then(|counters| counters.get_mut(&name));
             if let Some(counter) = counter {
                 counter.take_back(part, amount);
+                counter.charged_ms = charged_before_ms;
             }
         }
     }
@@ -156,7 +156,7 @@ impl Counters {
     /// Adds a charge to its counter.
     pub(crate) fn apply(&mut self, owner: &Owner, name: Name, charge: &Charge, now: Moment) -> Result<Applied, Misfit> {
         let counter = self.counter(owner, &name, now)?;
-        (counter.limit, counter.charged_ms) = (charge.limit, now.steady_ms);
+        let charged_before_ms = std::mem::replace(&mut counter.charged_ms, now.steady_ms);
         let part = name.window.part(now.steady_ms);
         counter.add(part, charge.amount);
         let applied = Applied {
@@ -169,29 +169,32 @@ impl Counters {
             spent: counter.spent,
             limit: charge.limit,
         };
-        self.added.push(Added { owner: owner.clone(), name, part, amount: charge.amount });
+        self.added.push(Added { owner: owner.clone(), name, part, amount: charge.amount, charged_before_ms });
         Ok(applied)
     }
 
-    /// Counts what an entry says was applied at the steady clock's `clock_ms`.
+    /// Counts what an entry says was applied at the steady clock's `clock_ms`: all of it, and tells of the first that does not
+    /// add up.
     pub fn replay(
         &mut self,
         session: &SessionId,
         agent: Option<&Agent>,
-        applied: &Applied,
+        charges: &[Applied],
         clock_ms: i64,
     ) -> Result<(), Miscounted> {
-        let owner = Owner::of(applied.subject, session, agent);
-        let name = Name { plugin: applied.plugin.clone(), key: applied.key.clone(), window: applied.window.clone() };
-        let counter = self.entry(owner, name);
-        counter.expire(&applied.window, applied.since_ms.unwrap_or_default(), clock_ms);
-        (counter.limit, counter.charged_ms) = (applied.limit, clock_ms);
-        counter.add(applied.window.part(clock_ms), applied.amount);
-        if counter.spent == applied.spent {
-            return Ok(());
+        let mut miscounted = None;
+        for applied in charges {
+            let Applied { plugin, key, window, .. } = applied.clone();
+            let counter = self.entry(Owner::of(applied.subject, session, agent), Name { plugin, key, window });
+            counter.expire(&applied.window, applied.since_ms.unwrap_or_default(), clock_ms);
+            counter.charged_ms = clock_ms;
+            counter.add(applied.window.part(clock_ms), applied.amount);
+            if counter.spent != applied.spent && miscounted.is_none() {
+                let Applied { plugin, key, spent: written, .. } = applied.clone();
+                miscounted = Some(Miscounted { plugin, key, counted: counter.spent, written });
+            }
         }
-        let (plugin, key) = (applied.plugin.clone(), applied.key.clone());
-        Err(Miscounted { plugin, key, counted: counter.spent, written: applied.spent })
+        miscounted.map_or(Ok(()), Err)
     }
 
     /// A session is over, and its counters with it. One that only lost its connection may be back.
@@ -245,7 +248,7 @@ impl Counters {
         let count = &mut self.count;
         self.owners.entry(owner).or_default().entry(name).or_insert_with(|| {
             *count += 1;
-            Counter { spent: 0, limit: 0, since_ms: 0, charged_ms: 0, parts: VecDeque::new() }
+            Counter { spent: 0, since_ms: 0, charged_ms: 0, parts: VecDeque::new() }
         })
     }
 }

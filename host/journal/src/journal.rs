@@ -101,13 +101,13 @@ impl Journal {
         self.shared.submit(One::of(Entries(drafts)))
     }
 
-    /// Leaves an entry that stands for itself to the next commit, or to one of its own a moment later. It is lost when the
-    /// process dies before; one that cannot be written is counted in [`Self::dropped_notes`].
+    /// Leaves an entry that stands for itself to the next commit that is no decision's, or to one of its own a moment later. It
+    /// is lost when the process dies before; one that cannot be written is counted in [`Self::dropped_notes`].
     pub fn note(&self, draft: Draft) {
         self.shared.notes.add(Note::Entry(draft));
     }
 
-    /// Leaves what came back for a call to the next commit, as [`Self::note`] does. `decision` is the entry that allowed the
+    /// Leaves what came back for a call to a later commit, as [`Self::note`] does. `decision` is the entry that allowed the
     /// call, of the same session. An outcome that comes after the call was given up as unknown is written all the same.
     pub fn note_outcome(&self, session: SessionId, decision: u64, outcome: Outcome, took_ms: Option<u64>) {
         self.shared.notes.add(Note::Outcome(Answered { session, decision, outcome, took_ms }));

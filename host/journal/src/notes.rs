@@ -64,7 +64,7 @@ struct Inner {
 }
 
 impl Notes {
-    /// Keeps a note for the next commit.
+    /// Keeps a note for a later commit.
     pub(crate) fn add(&self, note: Note) {
         let bytes = note.bytes();
         let mut inner = self.lock();

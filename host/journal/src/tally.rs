@@ -1,12 +1,14 @@
 //! The counters beside the chain: kept in memory, counted from the entries, and written down now and then so that opening
 //! a journal does not count it from its beginning.
 
+use callgate_core::charge::Applied;
 use callgate_core::counters::{Counters, Moment};
-use callgate_core::entry::{DecisionBody, Kind, SessionEndBody};
+use callgate_core::entry::{Kind, SessionEndBody};
+use callgate_core::identity::{Agent, SessionId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{signed, unsigned};
 use crate::clock::Reading;
@@ -24,6 +26,16 @@ pub(crate) struct Tally {
     begun: Option<(i64, Reading)>,
     /// The entry up to which they are written down.
     written: u64,
+}
+
+/// As much of a decision that was charged as the counters come from. A decision that was not has no `clock_ms`.
+#[derive(Deserialize)]
+struct Charged {
+    clock_ms: i64,
+    session: SessionId,
+    #[serde(default)]
+    agent: Option<Agent>,
+    charges: Vec<Applied>,
 }
 
 /// The counters as they were last written down.
@@ -75,16 +87,10 @@ impl Tally {
                 }
                 continue;
             }
-            let Ok(DecisionBody { session, agent, charges, clock_ms: Some(clock_ms), .. }) =
-                serde_json::from_slice(body)
-            else {
-                continue;
-            };
+            let Ok(Charged { session, agent, charges, clock_ms }) = serde_json::from_slice(body) else { continue };
             self.last = Moment { wall_ms: row.get(0)?, steady_ms: clock_ms };
-            for applied in &charges {
-                // What does not add up is for `verify` to say; what was charged counts.
-                self.counters.replay(&session, agent.as_ref(), applied, clock_ms).ok();
-            }
+            // What does not add up is for `verify` to say; what was charged counts.
+            self.counters.replay(&session, agent.as_ref(), &charges, clock_ms).ok();
         }
         Ok(())
     }
@@ -109,6 +115,8 @@ impl Tally {
         if seq.saturating_sub(self.written) < WRITTEN_EVERY_ENTRIES {
             return Ok(());
         }
+        // Every item is done. What fails from here on loses the whole transaction, and the counters are read anew.
+        self.counters.settle();
         self.counters.collect(now);
         connection.prepare_cached("DELETE FROM counter")?.execute([])?;
         let mut insert = connection.prepare_cached("INSERT INTO counter VALUES (?1, ?2, ?3)")?;

@@ -6,7 +6,7 @@ use callgate_core::call::Call;
 use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict};
-use callgate_core::entry::{AnomalyBody, Draft, Kind, SessionEndBody, SessionStartBody};
+use callgate_core::entry::{AnomalyBody, CONNECTION_LOST, Draft, Kind, SessionEndBody, SessionStartBody};
 use callgate_core::identity::{Attribute, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
 use callgate_core::refusal::Reason;
@@ -139,7 +139,7 @@ impl Session {
 
     fn end(self, gate: &Gate) {
         let (how, lost_events) =
-            self.ended.map_or_else(|| ("connection-lost".to_owned(), 0), |close| (close.how, close.lost_events));
+            self.ended.map_or_else(|| (CONNECTION_LOST.to_owned(), 0), |close| (close.how, close.lost_events));
         if self.begun {
             gate.note(Draft::of(Kind::SessionEnd, &SessionEndBody { session: self.id, how, lost_events }));
         }

@@ -321,7 +321,7 @@ proptest! {
                 model.0.entry((owner.clone(), charge.key.clone(), charge.window.clone())).or_default().push((ms, charge.amount));
                 prop_assert_eq!(applied.spent, model.spent(&owner, charge, ms));
                 let Case { call, .. } = case;
-                prop_assert_eq!(again.replay(&call.session, call.caller.agent.as_ref(), applied, ms), Ok(()));
+                prop_assert_eq!(again.replay(&call.session, call.caller.agent.as_ref(), std::slice::from_ref(applied), ms), Ok(()));
             }
         }
         let end = at(ms);

@@ -157,6 +157,26 @@ fn sliding_windows_follow_the_clock_that_nobody_sets() {
 }
 
 #[test]
+fn a_session_that_ends_in_the_commit_that_writes_the_counters_down_is_not_among_them() {
+    let place = Place::new();
+    let journal = place.open();
+    assert_eq!(passed(&journal, 3), 3);
+    let plain = |_| case(0, "y");
+    for _ in 0..19 {
+        journal.settle((0..500).map(plain).collect());
+    }
+    let end = SessionEndBody { session: session(1), how: "client-closed".to_owned(), lost_events: 0 };
+    // With it the journal comes to more than 10,000 entries.
+    let mut drafts = vec![Draft::of(Kind::SessionEnd, &end)];
+    drafts.extend((0..500).map(|_| super::support::anomaly("odd")));
+    journal.append(drafts).unwrap();
+    assert_eq!(passed(&journal, 5), 3);
+    drop(journal);
+    place.sound();
+    assert_eq!(passed(&place.open(), 1), 0);
+}
+
+#[test]
 fn counters_are_written_down_now_and_then_and_say_what_the_entries_say() {
     let place = Place::new();
     let journal = place.open();

@@ -142,12 +142,9 @@ impl Tables<'_> {
         let clock_ms = decided.clock_ms.ok_or_else(|| body("it is charged, and has no time for it".to_owned()))?;
         let session =
             SessionId::try_from(decided.session.clone().into_owned()).map_err(|error| body(error.to_string()))?;
-        for applied in &decided.charges {
-            self.counters
-                .replay(&session, decided.agent.as_ref(), applied, clock_ms)
-                .map_err(|miscounted| body(miscounted.to_string()))?;
-        }
-        Ok(())
+        self.counters
+            .replay(&session, decided.agent.as_ref(), &decided.charges, clock_ms)
+            .map_err(|miscounted| body(miscounted.to_string()))
     }
 
     fn counters_as_written(&mut self, seq: u64) -> Result<(), Flaw> {
