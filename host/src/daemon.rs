@@ -23,7 +23,7 @@ use crate::BUILD;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::home::Home;
+use crate::home::{Home, PRIVATE_FILE_MODE};
 use crate::lock::{self, Announcement, Lock};
 
 use self::gate::Gate;
@@ -148,7 +148,7 @@ impl Socket {
         let failed = |error: io::Error| Failure::environment(format!("cannot listen at {}: {error}", path.display()));
         remove_stale(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(PRIVATE_FILE_MODE)).map_err(failed)?;
         let file = identity(&path).map_err(failed)?;
         Ok(Self { listener, path, file })
     }

@@ -16,6 +16,8 @@ use crate::failure::Failure;
 /// The longest path of a unix socket, bytes: `sun_path` less its NUL.
 const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 const PRIVATE_FOLDER_MODE: u32 = 0o700;
+/// The mode of every file in them.
+pub(crate) const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// The folders.
 #[derive(Clone, Debug, PartialEq, Eq)]

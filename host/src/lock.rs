@@ -10,7 +10,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-const PRIVATE_FILE_MODE: u32 = 0o600;
+use crate::home::PRIVATE_FILE_MODE;
+
 /// An announcement is two short paths; more is not one.
 const ANNOUNCEMENT_BYTES_MAX: u64 = 16 * 1024;
 

@@ -144,14 +144,14 @@ impl Gate {
         OpenSession(&self.sessions)
     }
 
-    /// Journals something with the next commit.
+    /// Journals something a moment later.
     pub(super) fn note(&self, draft: Draft) {
         if let Ok(open) = self.serving() {
             open.journal.note(draft);
         }
     }
 
-    /// Journals an outcome with the next commit.
+    /// Journals an outcome a moment later.
     pub(super) fn note_outcome(&self, session: &SessionId, outcome: &CallOutcome) {
         if let Ok(open) = self.serving() {
             open.journal.note_outcome(session.clone(), outcome.decision, outcome.outcome, outcome.took_ms);

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::home::PRIVATE_FILE_MODE;
+
 /// A daemon's whole life at the usual level takes far less; what is said again and again is worth no more.
 pub(super) const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -14,7 +16,7 @@ pub(super) struct LogFile(File);
 impl LogFile {
     /// Opens it to go on with what is there.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(Self)
+        OpenOptions::new().create(true).append(true).mode(PRIVATE_FILE_MODE).open(path).map(Self)
     }
 }
 
