@@ -23,9 +23,9 @@ def check(holds, seq, what):
 
 
 def verify(db, wanted):
-    install, generation = db.execute("SELECT install, generation FROM meta").fetchone()
+    install, counted = db.execute("SELECT install, counted FROM meta").fetchone()
     chain = sha256(b"\x03callgate-chain/1", struct.pack(">Q", len(install)), install.encode())
-    seq, time_ms, heads, rules, changes, calls, sessions = 0, -(2**63), {chain}, {}, 0, {}, {}
+    seq, time_ms, heads, rules, changes, calls, sessions, pending = 0, -(2**63), {chain}, {}, 0, {}, {}, set()
     for number, at, kind, body, stored, salt, form, value in db.execute("SELECT * FROM entry ORDER BY seq"):
         seq += 1
         check(number == seq, seq, f"missing, {number} comes next")
@@ -58,9 +58,13 @@ def verify(db, wanted):
             check(before is None if kind == "rule.add" else before and before[1] == rule["effect"], seq, "rule change")
             if kind == "rule.add":
                 rules[key] = (seq, rule["effect"])
+        if seq == counted:
+            pending = {(seq, session) for seq, (session, last) in calls.items() if last is None}
+    check(counted <= seq, 0, f"entry {counted} was counted and is not there")
+    check(counted or not db.execute("SELECT * FROM counter").fetchone(), 0, "counters of nothing")
     for sql, expected in (
         ("SELECT added, effect, tool, agent, server FROM rule", {(*rule, *key) for key, rule in rules.items()}),
-        ("SELECT * FROM open_call", {(seq, session) for seq, (session, last) in calls.items() if last is None}),
+        ("SELECT * FROM open_call", pending),
         ("SELECT * FROM outcome", {(seq, last) for seq, (session, last) in calls.items() if last is not None}),
         ("SELECT id, started FROM session", set(sessions.items())),
         ("SELECT generation FROM meta", {(changes,)}),

@@ -118,13 +118,6 @@ impl Reader {
         self.snapshot(|| rules::read(&self.connection))
     }
 
-    /// How many allowed calls wait for their outcome.
-    pub fn pending_calls(&self) -> Result<u64, ReadError> {
-        self.connection
-            .query_row("SELECT count(*) FROM open_call", [], |row| unsigned(row.get(0)?))
-            .map_err(|error| self.failed(&error))
-    }
-
     /// The entries after number `after` that fit, at most `limit` and [`PAGE_ENTRIES_MAX`] of them.
     pub fn page(&self, after: u64, filter: &Filter, limit: usize) -> Result<Page, ReadError> {
         let limit = limit.min(PAGE_ENTRIES_MAX);

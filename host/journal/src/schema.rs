@@ -25,8 +25,8 @@ const LOG_BYTES_KEPT: i64 = 8 * 1024 * 1024;
 /// Every statement of the writer stays prepared; there are fewer than this.
 const STATEMENTS_MAX: usize = 48;
 
-/// What a decision writes is on its way to every call, so it is two rows: the arguments lie in the entry's own row, beside what
-/// is hashed, and the hot tables have no foreign keys. The triggers and the checks are against accidents, not against someone who edits the file: that is what the chain shows.
+/// What a decision writes is on its way to every call, so it is one row: the arguments lie in the entry's own row, beside what
+/// is hashed, and that the call is open is not written with it. The triggers and the checks are against accidents, not against someone who edits the file: that is what the chain shows.
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),

@@ -5,6 +5,7 @@ use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, RuleBody,
     SessionEndBody, SessionStartBody,
 };
+use callgate_core::settle::Filing;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -116,12 +117,14 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::Anomaly => read(body, Content::Anomaly),
         Kind::RuleAdd => read(body, Content::RuleAdd),
         Kind::RuleRemove => read(body, Content::RuleRemove),
-        Kind::CallDecision => match serde_json::from_slice(body) {
-            Ok(body) => Content::Decision(Box::new(DecisionView {
-                body,
-                arguments: arguments(row)?,
-                call: call_state(connection, seq)?,
-            })),
+        Kind::CallDecision => match serde_json::from_slice::<DecisionBody>(body) {
+            Ok(body) => {
+                let call = match body.decision {
+                    Filing::Allowed => Some(call_state(connection, seq)?),
+                    Filing::Denied | Filing::Error => None,
+                };
+                Content::Decision(Box::new(DecisionView { body, arguments: arguments(row)?, call }))
+            }
             Err(error) => Content::Unreadable(error.to_string()),
         },
         Kind::CallOutcome | Kind::OutcomeUnknown => match serde_json::from_slice::<OutcomeBody>(body) {
@@ -146,21 +149,17 @@ pub(crate) fn arguments(row: &Row) -> rusqlite::Result<Option<KeptArguments>> {
     Ok(Some(KeptArguments { salt, value: row.get(7)?, form }))
 }
 
-fn call_state(connection: &Connection, decision: u64) -> rusqlite::Result<Option<CallState>> {
+/// What is known of an allowed call.
+fn call_state(connection: &Connection, decision: u64) -> rusqlite::Result<CallState> {
     let outcome: Option<(String, Vec<u8>)> = connection
         .prepare_cached("SELECT kind, body FROM outcome JOIN entry ON seq = entry WHERE decision = ?1")?
         .query_row([signed(decision)], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    match outcome {
-        Some((kind, body)) if kind == Kind::CallOutcome.as_str() => Ok(Some(answered(&body, decision))),
-        Some(_) => Ok(Some(CallState::Unknown)),
-        None => {
-            let open = connection
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM open_call WHERE decision = ?1)")?
-                .query_row([signed(decision)], |row| row.get(0))?;
-            Ok(if open { Some(CallState::Pending) } else { None })
-        }
-    }
+    Ok(match outcome {
+        Some((kind, body)) if kind == Kind::CallOutcome.as_str() => answered(&body, decision),
+        Some(_) => CallState::Unknown,
+        None => CallState::Pending,
+    })
 }
 
 fn answered(body: &[u8], decision: u64) -> CallState {

@@ -94,12 +94,15 @@ impl Writer {
     /// After a commit: whether the database still is where others will look for it, with its log.
     pub(crate) fn look(&mut self) -> Result<(), LedgerFailure> {
         let Standing::Open(store, trust) = &mut self.standing else { return Err(closed()) };
+        if store.files.are_in_place(self.clock.now_ms()).map_err(|error| unseen(&error))? {
+            return Ok(());
+        }
         let whereabouts = store.files.database().map_err(|error| unseen(&error))?;
         if whereabouts != Whereabouts::InPlace {
             *trust = Trust::Reopen;
             return Err(self.foreign(whereabouts));
         }
-        if store.files.log_is_in_place().map_err(|error| unseen(&error))? { Ok(()) } else { self.reopen() }
+        self.reopen()
     }
 
     /// Reads something of the committed journal.
@@ -136,6 +139,11 @@ impl Writer {
             Standing::Closed => Err(closed()),
             Standing::Down { failure, retry_ms } if self.clock.boot_ms() < *retry_ms => Err(failure.clone()),
             Standing::Down { .. } => self.reopen(),
+            Standing::Open(store, Trust::Current)
+                if store.files.are_in_place(self.clock.now_ms()).map_err(|error| unseen(&error))? =>
+            {
+                Ok(())
+            }
             Standing::Open(store, trust) => {
                 let whereabouts = store.files.database().map_err(|error| unseen(&error))?;
                 if whereabouts != Whereabouts::InPlace {
@@ -225,7 +233,7 @@ fn transaction(
     run("BEGIN IMMEDIATE")?;
     let mut batch = Batch::begin(connection, database, state, reading, tally)?;
     write(&mut batch)?;
-    batch.write_counters()?;
+    batch.write_tally()?;
     faults.before_commit()?;
     run("COMMIT")?;
     faults.after_commit()?;

@@ -6,10 +6,12 @@ use std::thread;
 use callgate_core::port::{Ledger, LedgerFailure, Settlement};
 use callgate_core::settle::Word;
 
-use super::support::{Place, add_rule, allow, anomaly, case, denied, rule, settle, waiting_items};
+use super::support::{Place, add_rule, allow, anomaly, case, denied, rule, settle, start, waiting_items};
 use crate::batch::{Batch, Stop};
 use crate::work::{Item, One};
-use crate::{Act, BATCH_ITEMS_MAX, BODY_BYTES_MAX, Fault, Journal, Point, RuleChange, RuleError, WAITING_ITEMS_MAX};
+use crate::{
+    Act, BATCH_ITEMS_MAX, BODY_BYTES_MAX, Fault, Journal, Point, RuleChange, RuleError, SessionError, WAITING_ITEMS_MAX,
+};
 
 /// A leader that is held up in the middle of its commit, for as long as this lives.
 struct HeldUp {
@@ -210,14 +212,24 @@ fn one_item_that_fails_is_taken_back_alone() {
 #[test]
 fn an_item_that_breaks_a_constraint_is_taken_back_alone() {
     let place = Place::new();
-    let journal = place.open();
-    // Something stands where the second call has to go while it is open.
-    place.tamper("INSERT INTO open_call VALUES (2, 'x')");
-    let results = journal.settle(vec![case(0, "a"), case(0, "b"), denied(0, "c")]);
-    assert!(matches!(&results[0], Ok(Settlement::Committed { entry: 1, .. })), "{results:?}");
-    assert!(matches!(&results[1], Err(LedgerFailure::WriteFailed(_))), "{results:?}");
-    assert!(matches!(&results[2], Ok(Settlement::Committed { entry: 2, .. })), "{results:?}");
-    assert_eq!(journal.status().head.entries, 2);
+    let journal = Arc::new(place.open());
+    // Its entry is appended by the time the session's own row is refused.
+    place.tamper("CREATE TRIGGER no BEFORE INSERT ON session BEGIN SELECT RAISE(ABORT, 'no'); END");
+    let held_up = HeldUp::begin(&journal);
+    let before = waiting(&journal, 1, 1, |journal, _| settle(journal, case(1, "before")));
+    let refused = waiting(&journal, 1, 1, |journal, _| journal.open_session(start(7)));
+    let after = waiting(&journal, 1, 1, |journal, _| settle(journal, case(1, "after")));
+    held_up.end();
+    let entries = [before, after].into_iter().flatten().map(|caller| match caller.join().unwrap() {
+        Ok(Settlement::Committed { entry, .. }) => entry,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(entries.collect::<Vec<_>>(), [2, 3]);
+    for caller in refused {
+        let result = caller.join().unwrap();
+        assert!(matches!(result, Err(SessionError::Unwritten(LedgerFailure::WriteFailed(_)))), "{result:?}");
+    }
+    assert_eq!(journal.status().head.entries, 3);
 }
 
 #[test]

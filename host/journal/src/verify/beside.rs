@@ -1,6 +1,5 @@
 //! The tables beside the chain, read in the chain's order next to it: they have to say what the entries say.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use callgate_core::charge::Applied;
@@ -16,13 +15,12 @@ use serde::Deserialize;
 use super::{Breach, Flaw};
 use crate::batch::unsigned;
 use crate::rules;
-use crate::tally::Written;
+use crate::tally::{OpenCalls, Written};
 use crate::view;
 
 /// The queries over the tables, which the cursors borrow.
 pub(super) struct Beside<'c> {
     connection: &'c Connection,
-    open_calls: Option<Statement<'c>>,
     outcomes: Option<Statement<'c>>,
     sessions: Option<Statement<'c>>,
 }
@@ -30,7 +28,6 @@ pub(super) struct Beside<'c> {
 /// What the tables have to say, and what the entries have said so far.
 pub(super) struct Tables<'s> {
     arguments_checked: u64,
-    open_calls: Cursor<'s, String>,
     outcomes: Cursor<'s, u64>,
     /// The allowed calls whose last outcome has not come yet, or never will.
     awaiting: HashMap<u64, Awaiting>,
@@ -39,19 +36,24 @@ pub(super) struct Tables<'s> {
     generation: u64,
     counters: Counters,
     written: Written,
+    /// Whether what was written down was compared, after its entry.
+    compared: bool,
+    /// The entry taken in last.
+    seq: u64,
 }
 
-/// An allowed call: its session, and the entry that its table names as the last that is known of it.
+/// An allowed call: its session, the entry that the table names as the last that is known of it, and whether an entry before
+/// that one gave it up.
 struct Awaiting {
-    session: String,
+    session: SessionId,
     last: Option<u64>,
+    given_up: bool,
 }
 
 /// As much of a decision as the tables have to agree with.
 #[derive(Deserialize)]
-struct Decided<'a> {
-    #[serde(borrow)]
-    session: Cow<'a, str>,
+struct Decided {
+    session: SessionId,
     #[serde(rename = "decision")]
     filing: Filing,
     #[serde(default)]
@@ -65,17 +67,15 @@ struct Decided<'a> {
 
 impl<'c> Beside<'c> {
     pub(super) const fn of(connection: &'c Connection) -> Self {
-        Self { connection, open_calls: None, outcomes: None, sessions: None }
+        Self { connection, outcomes: None, sessions: None }
     }
 
     pub(super) fn open(&mut self) -> rusqlite::Result<Tables<'_>> {
         let prepare = |sql| self.connection.prepare(sql);
-        let open_calls = self.open_calls.insert(prepare("SELECT decision, session FROM open_call ORDER BY decision")?);
         let outcomes = self.outcomes.insert(prepare("SELECT decision, entry FROM outcome ORDER BY decision")?);
         let sessions = self.sessions.insert(prepare("SELECT started, id FROM session ORDER BY started")?);
         Ok(Tables {
             arguments_checked: 0,
-            open_calls: Cursor::over("open_call", open_calls.query([])?, |row| row.get(1))?,
             outcomes: Cursor::over("outcome", outcomes.query([])?, |row| unsigned(row.get(1)?))?,
             awaiting: HashMap::new(),
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
@@ -83,6 +83,8 @@ impl<'c> Beside<'c> {
             generation: 0,
             counters: Counters::default(),
             written: Written::read(self.connection)?,
+            compared: false,
+            seq: 0,
         })
     }
 }
@@ -90,6 +92,10 @@ impl<'c> Beside<'c> {
 impl Tables<'_> {
     /// Takes in one entry, whose hash holds.
     pub(super) fn entry(&mut self, seq: u64, kind: Kind, row: &Row) -> Result<(), Flaw> {
+        if self.written.seq == self.seq {
+            self.as_written()?;
+        }
+        self.seq = seq;
         let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         if kind != Kind::CallDecision && view::arguments(row)?.is_some() {
             return Err(Flaw::Breach(seq, Breach::Arguments));
@@ -105,11 +111,7 @@ impl Tables<'_> {
             }
             Kind::DaemonStart | Kind::DaemonStop | Kind::ClockJump | Kind::Anomaly => {}
         }
-        if seq == self.written.seq {
-            self.counters_as_written(seq)?;
-        }
         // What spoke of this entry was taken; what is still there speaks of an entry that is not of its kind.
-        self.open_calls.nothing_up_to(seq)?;
         self.outcomes.nothing_up_to(seq)?;
         self.sessions.nothing_up_to(seq)
     }
@@ -125,12 +127,8 @@ impl Tables<'_> {
         if decided.filing != Filing::Allowed {
             return Ok(());
         }
-        let last = match (self.open_calls.take(seq)?, self.outcomes.take(seq)?) {
-            (Some(session), None) if session == decided.session => None,
-            (None, Some(last)) => Some(last),
-            _ => return Err(self.open_calls.differs(seq, "a call is either open or has an outcome".to_owned())),
-        };
-        self.awaiting.insert(seq, Awaiting { session: decided.session.clone().into_owned(), last });
+        let last = self.outcomes.take(seq)?;
+        self.awaiting.insert(seq, Awaiting { session: decided.session.clone(), last, given_up: false });
         Ok(())
     }
 
@@ -140,22 +138,26 @@ impl Tables<'_> {
             return Ok(());
         }
         let clock_ms = decided.clock_ms.ok_or_else(|| body("it is charged, and has no time for it".to_owned()))?;
-        let session =
-            SessionId::try_from(decided.session.clone().into_owned()).map_err(|error| body(error.to_string()))?;
         self.counters
-            .replay(&session, decided.agent.as_ref(), &decided.charges, clock_ms)
+            .replay(&decided.session, decided.agent.as_ref(), &decided.charges, clock_ms)
             .map_err(|miscounted| body(miscounted.to_string()))
     }
 
-    fn counters_as_written(&mut self, seq: u64) -> Result<(), Flaw> {
-        let Written { now, counters, .. } = &mut self.written;
+    /// After the entry up to which the counters and the open calls were written down: they have to be what they were.
+    fn as_written(&mut self) -> Result<(), Flaw> {
+        self.compared = true;
+        let Written { seq, now, counters, open_calls } = &mut self.written;
+        let differs = |table, why: &str| Err(Flaw::Breach(*seq, Breach::Beside { table, why: why.to_owned() }));
         self.counters.collect(*now);
         counters.collect(*now);
-        if self.counters == *counters {
-            return Ok(());
+        if self.counters != *counters {
+            return differs("counter", "the counters come to something else when they are counted anew");
         }
-        let why = "the counters come to something else when they are counted anew".to_owned();
-        Err(Flaw::Breach(seq, Breach::Beside { table: "counter", why }))
+        let open = self.awaiting.iter().filter(|(_, call)| !call.given_up);
+        if open.map(|(seq, call)| (*seq, call.session.clone())).collect::<OpenCalls>() != *open_calls {
+            return differs("open_call", "other calls were open after this entry");
+        }
+        Ok(())
     }
 
     fn outcome(&mut self, seq: u64, kind: Kind, body: &OutcomeBody) -> Result<(), Flaw> {
@@ -163,14 +165,16 @@ impl Tables<'_> {
         if body.outcome.is_some() != known {
             return Err(Flaw::Breach(seq, Breach::Body("an outcome is either known or unknown".to_owned())));
         }
-        let call = self.awaiting.get(&body.decision).filter(|call| call.session == body.session.as_str());
-        match call.map(|call| call.last) {
-            Some(Some(last)) if last == seq => {
+        match self.awaiting.get_mut(&body.decision).filter(|call| call.session == body.session) {
+            Some(Awaiting { last: Some(last), .. }) if *last == seq => {
                 self.awaiting.remove(&body.decision);
                 Ok(())
             }
             // A late answer may follow one that was given up, and only that.
-            Some(Some(last)) if last > seq && !known => Ok(()),
+            Some(Awaiting { last: Some(last), given_up, .. }) if *last > seq && !known => {
+                *given_up = true;
+                Ok(())
+            }
             _ => Err(self.outcomes.differs(seq, format!("it is not an outcome of call {}", body.decision))),
         }
     }
@@ -207,9 +211,15 @@ impl Tables<'_> {
 
     /// After the newest entry; how many calls' arguments were checked, and how many calls are pending.
     pub(super) fn end(mut self, connection: &Connection) -> Result<(u64, u64), Flaw> {
-        self.open_calls.nothing_up_to(u64::MAX)?;
         self.outcomes.nothing_up_to(u64::MAX)?;
         self.sessions.nothing_up_to(u64::MAX)?;
+        if self.written.seq == self.seq {
+            self.as_written()?;
+        }
+        if !self.compared {
+            let why = format!("it says that entry {} was counted, and there is none", self.written.seq);
+            return Err(Flaw::Breach(0, Breach::Beside { table: "meta", why }));
+        }
         let dangling = self.awaiting.iter().filter_map(|(seq, call)| Some((*seq, call.last?))).min();
         if let Some((seq, last)) = dangling {
             return Err(self.outcomes.differs(seq, format!("entry {last} is not its outcome")));
