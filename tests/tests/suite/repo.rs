@@ -34,6 +34,8 @@ fn crates_point_one_way() {
     let allowed: &[(&str, &[&str])] = &[
         ("callgate-match", &[]),
         ("callgate-sdk", &["callgate-match"]),
+        ("callgate-plugin-arguments", &["callgate-sdk"]),
+        ("callgate-plugin-budget", &["callgate-sdk"]),
         ("callgate-plugin-rules", &["callgate-sdk"]),
         ("callgate-stamp", &[]),
         ("callgate-core", &[]),
