@@ -9,7 +9,7 @@ use crate::grant::{Constraint, Grant};
 use crate::pointer;
 
 /// The most grants of one agent and server that are compared with all others of theirs, the newest: the others were when they
-/// were written, and comparing all pairs of ten thousand takes more than configuring may.
+/// were written, and comparing all pairs of five thousand takes more than configuring may.
 pub const COMPARED_MAX: usize = 100;
 
 /// The warnings, those about the newest grants first: of too many the last ones are left out.

@@ -92,7 +92,7 @@ fn keys_that_are_unknown_or_missing_are_refused() {
 #[test]
 fn too_many_are_refused() {
     let grants: Value = (0..=GRANTS_MAX).map(|index| grant(&index.to_string(), &json!({}))).collect();
-    assert_eq!(refused(&grants), [error("/grants", "10001 grants, where 10000 is the most", "")]);
+    assert_eq!(refused(&grants), [error("/grants", "5001 grants, where 5000 is the most", "")]);
     let agents = json!({"agents": vec!["a"; AGENTS_MAX + 1]});
     assert_eq!(refused_document(&agents.to_string()), [error("/agents", "10001 agents, where 10000 is the most", "")]);
     let args: Map<String, Value> = (0..=ARGS_MAX).map(|index| (index.to_string(), json!("x"))).collect();

@@ -15,8 +15,9 @@ use crate::loops::Loops;
 use crate::{crowd, pointer};
 use written::{Entry, LoopsEntry, Span, Spending};
 
-/// The most budgets: each is compared with all others when the settings are read.
-pub const BUDGETS_MAX: usize = 2_000;
+/// The most budgets: each is compared with all others when the settings are read, which takes a quarter of what configuring
+/// may for so many.
+pub const BUDGETS_MAX: usize = 1_000;
 
 /// The longest name of an argument that holds an amount, in bytes.
 const ARGUMENT_BYTES_MAX: usize = 256;

@@ -209,7 +209,7 @@ fn budgets_that_never_meet_may_be_many() {
 #[test]
 fn too_many_budgets_are_refused() {
     let entries = |count: usize| (0..count).map(|index| sliding(&format!("tool_{index}*x"), 1)).collect::<Value>();
-    assert_eq!(refused(&entries(BUDGETS_MAX + 1)), [error("/budgets", "2001 budgets, where 2000 is the most", "")]);
+    assert_eq!(refused(&entries(BUDGETS_MAX + 1)), [error("/budgets", "1001 budgets, where 1000 is the most", "")]);
     assert!(Harness::<Budgets>::new(&json!({ "budgets": entries(BUDGETS_MAX) }).to_string()).is_ok());
 }
 
