@@ -42,7 +42,7 @@ fn crates_point_one_way() {
         ("callgate-ipc", &["callgate-core"]),
         ("callgate-stdio", &[]),
         ("callgate-relay", &["callgate-core", "callgate-ipc", "callgate-stdio"]),
-        ("callgate-plugin", &["callgate-core"]),
+        ("callgate-plugin", &["callgate-core", "callgate-match"]),
         ("callgate-journal", &["callgate-core"]),
         (
             "callgate",

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod breakers;
+#[cfg(test)]
 mod cache;
 #[cfg(test)]
 mod chain;
@@ -17,4 +19,4 @@ mod load;
 #[cfg(test)]
 mod panics;
 #[cfg(test)]
-mod rules;
+mod shipped;
