@@ -3,11 +3,12 @@
 //! A plugin is a [`Policy`]: made from its settings, asked about calls. [`export!`] makes the crate a WebAssembly component
 //! with its manifest inside, built by cargo alone for `wasm32-unknown-unknown`. The same policy is unit-tested natively
 //! through [`testing`], with no WebAssembly at hand. Patterns with the meaning they have everywhere in Callgate are in
-//! [`matching`].
+//! [`matching`], and what settings mean by an argument's name is in [`arguments`].
 //!
 //! A component made with this crate imports nothing but the contract (`callgate:policy`), so it can do nothing but answer
 //! and log.
 
+pub mod arguments;
 #[doc(hidden)]
 pub mod bindings;
 pub mod bounds;

@@ -58,6 +58,8 @@ codes! {
     PluginOverload = "plugin-overload", Error;
     /// A policy plugin is not ready: its settings did not load or it could not be instantiated.
     PluginNotReady = "plugin-not-ready", Error;
+    /// A policy plugin failed so often for this agent that it is not asked any more, until it is reset or changed.
+    PluginBreaker = "plugin-breaker", Error;
     /// The arguments are larger than a plugin is shown.
     CallTooLarge = "call-too-large", Error;
     /// The chain changed three times while the call was being decided.

@@ -238,7 +238,8 @@ fn from_failure(plugin: &str, failure: &Failure) -> Reason {
         | Failure::Memory { .. }
         | Failure::Trap(_)
         | Failure::BadAnswer(_)
-        | Failure::NotReady(_) => Retry::Never,
+        | Failure::NotReady(_)
+        | Failure::Breaker { .. } => Retry::Never,
     };
     Reason {
         code: failure.code(),

@@ -111,6 +111,12 @@ pub enum Failure {
     /// Its settings did not load, or it could not be instantiated.
     #[error("it is not ready: {0}")]
     NotReady(String),
+    /// It failed so often for this agent that it is not asked any more.
+    #[error("it failed too often for this agent and is not asked any more until it is reset; the last time {last}")]
+    Breaker {
+        /// The last of those failures.
+        last: Box<Failure>,
+    },
     /// The arguments are larger than a plugin is shown.
     #[error("the arguments take {bytes} bytes, more than the {limit_bytes} that can be judged")]
     TooLarge {
@@ -132,6 +138,7 @@ impl Failure {
             Self::BadAnswer(_) => Code::PluginBadAnswer,
             Self::Overload => Code::PluginOverload,
             Self::NotReady(_) => Code::PluginNotReady,
+            Self::Breaker { .. } => Code::PluginBreaker,
             Self::TooLarge { .. } => Code::CallTooLarge,
         }
     }

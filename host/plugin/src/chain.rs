@@ -8,27 +8,45 @@ use callgate_core::port::Evaluator;
 use callgate_core::verdict::{Failure, Opinion};
 
 use crate::configured::Configured;
+use crate::scope::Scope;
 
 /// One place in the chain.
 #[derive(Clone, Debug)]
 pub struct Link {
     member: Member,
     may_grant: bool,
+    scope: Scope,
     plugin: Result<Configured, String>,
 }
 
 impl Link {
-    /// A plugin that is ready. Its `allow` counts only if it `may_grant`.
+    /// A plugin that is ready, asked about every call. Its `allow` counts only if it `may_grant`.
     pub fn ready(plugin: Configured, may_grant: bool) -> Self {
-        Self { member: plugin.member().clone(), may_grant, plugin: Ok(plugin) }
+        Self { member: plugin.member().clone(), may_grant, scope: Scope::EVERYTHING, plugin: Ok(plugin) }
     }
 
     /// A plugin that belongs in the chain and could not be loaded or configured, and why: it denies every call.
     pub fn broken(member: Member, why: impl Into<String>) -> Self {
-        Self { member, may_grant: false, plugin: Err(why.into()) }
+        Self { member, may_grant: false, scope: Scope::EVERYTHING, plugin: Err(why.into()) }
     }
 
-    /// Why it denies every call; `None` when it is ready.
+    /// The same, asked about the calls of a scope only: about others it says nothing, and a broken one denies none of them.
+    #[must_use]
+    pub fn scoped(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// Who it is.
+    pub const fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// The plugin, when it is ready.
+    pub fn plugin(&self) -> Option<&Configured> {
+        self.plugin.as_ref().ok()
+    }
+
+    /// Why it denies every call of its scope; `None` when it is ready.
     pub fn why_broken(&self) -> Option<&str> {
         self.plugin.as_ref().err().map(String::as_str)
     }
@@ -68,6 +86,13 @@ impl Chain {
 
 impl Evaluator for Chain {
     fn opinions(&self, call: &Call) -> Opinions {
+        let asked: Vec<(usize, &Link)> =
+            self.links.iter().enumerate().filter(|(_, link)| link.scope.covers(&call.caller)).collect();
+        let members = if asked.len() == self.links.len() {
+            Arc::clone(&self.members)
+        } else {
+            asked.iter().map(|(_, link)| link.member.clone()).collect()
+        };
         let opinion = |(position, link): (usize, &Link)| Opinion {
             position,
             plugin: link.member.plugin.clone(),
@@ -77,12 +102,8 @@ impl Evaluator for Chain {
                 Err(why) => Err(Failure::NotReady(why.clone())),
             },
         };
-        Opinions {
-            generation: self.generation,
-            members: Arc::clone(&self.members),
-            default: self.default,
-            opinions: self.links.iter().enumerate().map(opinion).collect(),
-        }
+        let opinions = asked.into_iter().map(opinion).collect();
+        Opinions { generation: self.generation, members, default: self.default, opinions }
     }
 }
 

@@ -7,6 +7,7 @@ use callgate_core::digest::Digest;
 use callgate_core::evaluate::Member;
 use callgate_core::verdict::{Answer, Failure};
 
+use crate::breaker::{Breakers, OpenBreaker};
 use crate::instance::Unconfigured;
 use crate::load::Plugin;
 use crate::pool::{Life, Pool};
@@ -35,6 +36,7 @@ pub enum ConfigureError {
 #[derive(Clone)]
 pub struct Configured {
     pool: Arc<Pool>,
+    breakers: Arc<Breakers>,
     member: Member,
     warnings: Arc<[SettingsWarning]>,
 }
@@ -55,15 +57,29 @@ impl Plugin {
                     Unconfigured::Failed(failure) => ConfigureError::Failed(failure),
                 }
             })?;
-        Ok(Configured { pool, member, warnings: warnings.into() })
+        Ok(Configured { pool, breakers: Arc::default(), member, warnings: warnings.into() })
     }
 }
 
 impl Configured {
     /// What the plugin says of a call. A plugin without the call hook abstains. Runs on the calling thread and needs 1 MiB of
-    /// its stack.
+    /// its stack. Where it failed too often for the call's agent it is not asked.
     pub fn decide(&self, call: &Call) -> Result<Answer, Failure> {
-        self.pool.decide(call)
+        let agent = call.caller.agent.as_ref();
+        self.breakers.check(agent)?;
+        let outcome = self.pool.decide(call);
+        self.breakers.note(agent, &outcome);
+        outcome
+    }
+
+    /// For whom it is not asked any more.
+    pub fn open_breakers(&self) -> Vec<OpenBreaker> {
+        self.breakers.open()
+    }
+
+    /// Asks it again for everybody; for how many agents it was not asked any more.
+    pub fn reset(&self) -> usize {
+        self.breakers.reset()
     }
 
     /// Who it is: its name, and the digests of its component and its settings.

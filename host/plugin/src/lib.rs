@@ -8,10 +8,12 @@
 
 mod answer;
 mod bindings;
+mod breaker;
 mod cache;
 mod chain;
 mod compile;
 mod configured;
+mod effort;
 mod engine;
 mod failure;
 mod inspect;
@@ -21,10 +23,12 @@ mod load;
 mod log;
 mod manifest;
 mod pool;
+mod scope;
 mod settings;
 mod state;
 mod ticker;
 
+pub use breaker::OpenBreaker;
 pub use cache::{Cache, CacheError};
 pub use chain::{Chain, Link, Switch};
 pub use configured::{ConfigureError, Configured};
@@ -35,4 +39,5 @@ pub use load::{COMPONENT_BYTES_MAX, LoadError, Origin, Plugin};
 pub use log::{Level, LogBatch, LogLine, LogSink};
 pub use manifest::{Manifest, OwnLimits};
 pub use pool::Life;
+pub use scope::{Scope, ScopeError};
 pub use settings::{Refused, SettingsError, SettingsWarning};

@@ -1,6 +1,7 @@
 //! Tool patterns: an exact name, or a glob in which `*` and `?` cross every character.
 
 mod index;
+mod meet;
 
 pub use index::ToolIndex;
 
@@ -51,32 +52,57 @@ impl ToolPattern {
 
     /// Whether it matches the tool's bare name. Takes at most name × pattern steps.
     pub fn matches(&self, name: &str) -> bool {
-        // The last `*` seen can be made to swallow one character more; an earlier one never needs to.
-        let (mut pattern, mut rest) = (self.0.chars(), name.chars());
-        let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
-        loop {
-            let (before, mut ahead) = (rest.clone(), pattern.clone());
-            match (ahead.next(), rest.next()) {
-                (Some('*'), _) => {
-                    rest = before.clone();
-                    pattern = ahead;
-                    retry = Some((pattern.clone(), before));
-                    continue;
-                }
-                (Some(wanted), Some(given)) if wanted == '?' || wanted == given => {
-                    pattern = ahead;
-                    continue;
-                }
-                (None, None) => return true,
-                _ => {}
-            }
-            let Some((after_star, swallowed)) = &mut retry else { return false };
-            if swallowed.next().is_none() {
-                return false;
-            }
-            pattern = after_star.clone();
-            rest = swallowed.clone();
+        fits(&self.0, name, |wanted, given| wanted == '?' || wanted == given)
+    }
+
+    /// Whether it matches every name that the other matches. Never wrongly so; of two globs it may miss it, as it compares
+    /// them as they are written.
+    pub fn covers(&self, other: &Self) -> bool {
+        if !other.is_glob() {
+            return self.matches(&other.0);
         }
+        fits(&self.0, &other.0, |wanted, given| wanted == given || (wanted == '?' && given != '*'))
+    }
+
+    /// Whether some name matches both. Takes at most pattern × pattern steps.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        if !other.is_glob() {
+            return self.matches(&other.0);
+        }
+        if !self.is_glob() {
+            return other.matches(&self.0);
+        }
+        meet::meet(&self.0, &other.0)
+    }
+}
+
+/// Whether a pattern matches a text whole, a character of the one fitting a character of the other as told.
+fn fits(pattern: &str, text: &str, fits: impl Fn(char, char) -> bool) -> bool {
+    // The last `*` seen can be made to swallow one character more; an earlier one never needs to.
+    let (mut pattern, mut rest) = (pattern.chars(), text.chars());
+    let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        let (before, mut ahead) = (rest.clone(), pattern.clone());
+        match (ahead.next(), rest.next()) {
+            (Some('*'), _) => {
+                rest = before.clone();
+                pattern = ahead;
+                retry = Some((pattern.clone(), before));
+                continue;
+            }
+            (Some(wanted), Some(given)) if fits(wanted, given) => {
+                pattern = ahead;
+                continue;
+            }
+            (None, None) => return true,
+            _ => {}
+        }
+        let Some((after_star, swallowed)) = &mut retry else { return false };
+        if swallowed.next().is_none() {
+            return false;
+        }
+        pattern = after_star.clone();
+        rest = swallowed.clone();
     }
 }
 

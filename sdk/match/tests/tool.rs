@@ -31,6 +31,27 @@ proptest! {
         prop_assert_eq!(pattern(&text).matches(&name), means(&chars(&text), &chars(&name)));
     }
 
+    /// All names that tell such short patterns apart: `c` stands for every character that neither names.
+    #[test]
+    fn two_patterns_are_compared_by_the_names_they_match(one in "[ab*?]{1,3}", other in "[ab*?]{1,3}") {
+        let mut names = vec![String::new()];
+        let mut start = 0;
+        for _ in 0..6 {
+            let end = names.len();
+            for name in start..end {
+                for char in ['a', 'b', 'c'] {
+                    names.push(format!("{}{char}", names[name]));
+                }
+            }
+            start = end;
+        }
+        let (one, other) = (pattern(&one), pattern(&other));
+        prop_assert_eq!(one.overlaps(&other), names.iter().any(|name| one.matches(name) && other.matches(name)));
+        if one.covers(&other) {
+            prop_assert!(names.iter().all(|name| one.matches(name) || !other.matches(name)));
+        }
+    }
+
     #[test]
     fn an_index_finds_what_a_scan_finds(texts in vec("[abé*?]{1,7}", 0..40), name in "[abé*?]{0,8}") {
         let patterns: Vec<ToolPattern> = texts.iter().map(|text| pattern(text)).collect();
@@ -68,4 +89,15 @@ fn a_hostile_name_takes_no_exponential_time() {
     let name = "a".repeat(20_000);
     assert!(!pattern(&text).matches(&name));
     assert_eq!(ToolIndex::new([&pattern(&text)]).matching(&name), [0; 0]);
+}
+
+#[test]
+fn a_pattern_covers_what_it_says_more_generally() {
+    for (one, other) in [("*", "a?*"), ("a*", "a"), ("a*", "a*b"), ("?", "a"), ("a?", "a?"), ("*a*", "*ba"), ("a", "a")]
+    {
+        assert!(pattern(one).covers(&pattern(other)), "{one} {other}");
+    }
+    for (one, other) in [("?", "*"), ("a", "a*"), ("a*b", "a*"), ("?", "ab"), ("b*", "a*")] {
+        assert!(!pattern(one).covers(&pattern(other)), "{one} {other}");
+    }
 }

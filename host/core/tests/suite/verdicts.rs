@@ -213,6 +213,12 @@ fn each_failure_is_refused_with_its_own_code_and_sentence() {
             "it is not ready: no settings",
         ),
         (
+            Failure::Breaker { last: Box::new(Failure::Trap("a panic".to_owned())) },
+            Code::PluginBreaker,
+            Retry::Never,
+            "it failed too often for this agent and is not asked any more until it is reset; the last time it failed: a panic",
+        ),
+        (
             Failure::TooLarge { bytes: 9, limit_bytes: 8 },
             Code::CallTooLarge,
             Retry::Changed,
@@ -221,7 +227,7 @@ fn each_failure_is_refused_with_its_own_code_and_sentence() {
     ];
     let kinds: std::collections::HashSet<_> =
         table.iter().map(|(failure, ..)| std::mem::discriminant(failure)).collect();
-    assert_eq!(kinds.len(), 8, "a failure stands twice");
+    assert_eq!(kinds.len(), 9, "a failure stands twice");
     for (failure, code, retry, sentence) in table {
         let refused = decision(&Ruling::Failed { plugin: "guard".to_owned(), failure });
         let expected = Reason {

@@ -1,15 +1,17 @@
 //! The chain and the switch: who is asked, in what order, and that a call sees one chain.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use callgate_core::call::Call;
 use callgate_core::digest::Digest;
 use callgate_core::evaluate::{ChainDefault, Member, Ruling, evaluate};
 use callgate_core::port::Evaluator as _;
 use callgate_core::verdict::{Answer, Failure, Verdict};
-use callgate_plugin::{Chain, Configured, Engine, Limits, Link, Switch};
+use callgate_plugin::{Chain, Configured, Engine, Limits, Link, Scope, ScopeError, Switch};
 
-use crate::fixture::{Guest, KEPT, allow, call, deny, engine};
+use crate::fixture::{Guest, KEPT, allow, call, caller, deny, engine};
 
 fn plugin(engine: &Engine, name: &str, answer: &Answer) -> Configured {
     engine.load(&Guest::answering(answer).build()).unwrap().configure(name, "{}", KEPT).unwrap()
@@ -93,4 +95,69 @@ fn a_switched_chain_holds_from_the_next_call_on_and_never_halfway() {
         watcher.join().unwrap();
     });
     assert_eq!(switch.chain().generation(), 19);
+}
+
+fn scope(agents: &[&str], servers: &[&str]) -> Result<Scope, ScopeError> {
+    let owned = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect::<Vec<_>>();
+    Scope::new(&owned(agents), &owned(servers))
+}
+
+#[test]
+fn a_scope_covers_whom_its_patterns_name() {
+    let cases = [
+        (&["*"][..], &["*"][..], [true, true, true, true]),
+        (&["cursor"], &["*"], [true, false, true, false]),
+        (&["cu*", "z?d"], &["*"], [true, true, true, false]),
+        (&["?*"], &["*"], [true, true, true, false]),
+        (&["none", "**"], &["fs"], [true, true, false, true]),
+        (&["*"], &["g*"], [false, false, true, false]),
+        (&["Cursor"], &["*"], [false, false, false, false]),
+    ];
+    let callers =
+        [caller(Some("cursor"), "fs"), caller(Some("zed"), "fs"), caller(Some("cursor"), "git"), caller(None, "fs")];
+    for (agents, servers, expected) in cases {
+        let scope = scope(agents, servers).unwrap();
+        assert_eq!(callers.each_ref().map(|caller| scope.covers(caller)), expected, "{agents:?} {servers:?}");
+    }
+}
+
+#[test]
+fn a_scope_that_could_not_be_meant_is_refused() {
+    let told = |agents, servers| scope(agents, servers).unwrap_err().to_string();
+    assert_eq!(told(&[], &["*"]), "`agents` names nobody; write [\"*\"] for all");
+    assert_eq!(told(&["*"], &[]), "`servers` names nobody; write [\"*\"] for all");
+    assert_eq!(told(&["a", ""], &["*"]), "the pattern \"\" in `agents`: an empty pattern");
+    let long = "x".repeat(1025);
+    let expected = format!("the pattern {long:?} in `servers`: a pattern of 1025 bytes, where 1024 is the most");
+    assert_eq!(told(&["*"], &[&long]), expected);
+}
+
+#[test]
+fn who_is_out_of_a_plugins_scope_is_not_its_concern() {
+    let engine = engine(Limits::SHIPPED);
+    let (open, closed) = (plugin(&engine, "open", &allow()), plugin(&engine, "closed", &deny("closed")));
+    let absent = Member { plugin: "absent".to_owned(), ..closed.member().clone() };
+    let links = vec![
+        Link::ready(closed.clone(), false).scoped(scope(&["cursor"], &["*"]).unwrap()),
+        Link::ready(open.clone(), true).scoped(scope(&["*"], &["fs"]).unwrap()),
+        Link::broken(absent.clone(), "it is gone").scoped(scope(&["*"], &["git"]).unwrap()),
+    ];
+    let chain = Chain::new(1, ChainDefault::Deny, links);
+    let asked = |agent, server| {
+        let opinions = chain.opinions(&Call { caller: Arc::new(caller(agent, server)), ..call("x") });
+        let positions: Vec<usize> = opinions.opinions.iter().map(|opinion| opinion.position).collect();
+        (opinions.members.to_vec(), positions, evaluate(opinions).ruling)
+    };
+    let member = |plugin: &Configured| plugin.member().clone();
+    let allowed = Ruling::Allow { plugin: "open".to_owned(), rule: None };
+    assert_eq!(asked(Some("zed"), "fs"), (vec![member(&open)], vec![1], allowed.clone()));
+    assert_eq!(asked(None, "fs"), (vec![member(&open)], vec![1], allowed));
+    assert_eq!(asked(None, "db"), (vec![], vec![], Ruling::Default(ChainDefault::Deny)));
+    let (members, positions, ruling) = asked(Some("cursor"), "fs");
+    assert_eq!((members, positions), (vec![member(&closed), member(&open)], vec![0, 1]));
+    assert!(matches!(ruling, Ruling::Deny { plugin, .. } if plugin == "closed"));
+    let (members, positions, ruling) = asked(Some("zed"), "git");
+    assert_eq!((members, positions), (vec![absent], vec![2]));
+    assert!(matches!(ruling, Ruling::Failed { plugin, .. } if plugin == "absent"));
+    assert_eq!(chain.members().len(), 3);
 }

@@ -3,9 +3,13 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod breakers;
+#[cfg(test)]
 mod cache;
 #[cfg(test)]
 mod chain;
+#[cfg(test)]
+mod code;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
@@ -17,4 +21,4 @@ mod load;
 #[cfg(test)]
 mod panics;
 #[cfg(test)]
-mod rules;
+mod shipped;

@@ -1,17 +1,14 @@
 //! The shipped `rules` component on this engine: the case table, call by call, and the two lives of an instance.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 use callgate_core::call::Call;
 use callgate_core::digest::Digest;
 use callgate_core::verdict::{Answer, Verdict};
-use callgate_plugin::{ConfigureError, Life, Limits, Plugin};
+use callgate_plugin::{ConfigureError, Life, Plugin};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::fixture::{call, caller, engine};
+use super::{asked_of, component, shipped, table};
+use crate::fixture::call;
 
 /// One set of rules with its calls, as `tests/cases/README.md` describes it.
 #[derive(Deserialize)]
@@ -29,27 +26,16 @@ struct Expected {
     rule: Option<usize>,
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn cases() -> Vec<Case> {
-    serde_json::from_slice(&fs::read(repository().join("tests/cases/rules.json")).unwrap()).unwrap()
-}
-
-/// The component: the committed one, or with `CALLGATE_PLUGINS=<folder>` the one that was built there.
-#[expect(clippy::disallowed_methods, reason = "a test has no environment module to ask")]
-fn component() -> Vec<u8> {
-    let folder = std::env::var_os("CALLGATE_PLUGINS").map_or_else(|| repository().join("plugins/dist"), PathBuf::from);
-    fs::read(folder.join("rules.wasm")).unwrap()
+    serde_json::from_str(&table("rules")).unwrap()
 }
 
 fn rules() -> Plugin {
-    engine(Limits::SHIPPED).load(&component()).unwrap()
+    shipped("rules")
 }
 
 fn asked(Expected { server, tool, agent, .. }: &Expected) -> Call {
-    Call { caller: Arc::new(caller(agent.as_deref(), server)), ..call(tool) }
+    asked_of(agent.as_deref(), server, tool, "{}")
 }
 
 /// An answer in the table's words.
@@ -128,7 +114,7 @@ fn settings_that_do_not_load_are_told_with_a_place_and_a_hint() {
 
 #[test]
 fn the_component_is_known_by_the_digest_of_its_bytes() {
-    let bytes = component();
+    let bytes = component("rules");
     let plugin = rules();
     assert_eq!(plugin.digest(), Digest::of(&bytes));
     let manifest = plugin.manifest().unwrap();
