@@ -11,7 +11,7 @@ use wasmparser::{
 };
 
 /// What compiling a component may take. The shipped plugins take up to 440 thousand, the Python ones, the largest seen, 9.3
-/// million. Code that is made to be slow takes half a minute and 300 MB for so many on two cores.
+/// million. Of code that is made to be slow so many took up to a minute and 300 MB, on two cores that had other work too.
 const EFFORT_MAX: u64 = 50_000_000;
 
 /// What a function counts for however short it is.
