@@ -8,6 +8,7 @@ use callgate_core::port::Evaluator;
 use callgate_core::verdict::{Failure, Opinion};
 
 use crate::configured::Configured;
+use crate::settings::SettingsWarning;
 
 /// One place in the chain.
 #[derive(Clone, Debug)]
@@ -26,6 +27,21 @@ impl Link {
     /// A plugin that belongs in the chain and could not be loaded or configured, and why: it denies every call.
     pub fn broken(member: Member, why: impl Into<String>) -> Self {
         Self { member, may_grant: false, plugin: Err(why.into()) }
+    }
+
+    /// Who it is.
+    pub const fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Whether the other is this very plugin, with the instances it keeps.
+    pub fn is_the_same(&self, other: &Self) -> bool {
+        matches!((&self.plugin, &other.plugin), (Ok(this), Ok(that)) if this.is_the_same(that))
+    }
+
+    /// What a person should look at in its settings.
+    pub fn warnings(&self) -> &[SettingsWarning] {
+        self.plugin.as_ref().map_or(&[], Configured::warnings)
     }
 
     /// Why it denies every call; `None` when it is ready.
