@@ -27,7 +27,11 @@ const fn stands_alone(kind: Kind) -> bool {
         | Kind::CallOutcome
         | Kind::OutcomeUnknown
         | Kind::RuleAdd
-        | Kind::RuleRemove => false,
+        | Kind::RuleRemove
+        | Kind::BudgetAdd
+        | Kind::BudgetRemove
+        | Kind::GrantAdd
+        | Kind::GrantRemove => false,
     }
 }
 

@@ -65,14 +65,13 @@ CREATE TABLE session (
     id TEXT PRIMARY KEY,
     started INTEGER NOT NULL REFERENCES entry (seq)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE rule (
+CREATE TABLE policy (
     added INTEGER PRIMARY KEY REFERENCES entry (seq),
-    effect TEXT NOT NULL CHECK (effect IN ('deny', 'ask', 'allow')),
-    tool TEXT,
-    agent TEXT,
-    server TEXT
+    kind TEXT NOT NULL CHECK (kind IN ('rule', 'budget', 'grant')),
+    key TEXT NOT NULL,
+    item TEXT NOT NULL,
+    UNIQUE (kind, key)
 ) STRICT;
-CREATE UNIQUE INDEX rule_key ON rule (tool IS NULL, ifnull(tool, ''), ifnull(agent, ''), ifnull(server, ''));
 
 CREATE TRIGGER entry_kept_as_written BEFORE UPDATE OF seq, time_ms, kind, body, chain ON entry
     BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;

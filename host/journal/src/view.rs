@@ -2,8 +2,8 @@
 
 use callgate_core::digest::Digest;
 use callgate_core::entry::{
-    AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, RuleBody,
-    SessionEndBody, SessionStartBody,
+    AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, PolicyBody,
+    PolicyStep, SessionEndBody, SessionStartBody,
 };
 use callgate_core::settle::Filing;
 use rusqlite::types::Type;
@@ -49,10 +49,10 @@ pub enum Content {
     Outcome(Box<OutcomeView>),
     /// `anomaly`
     Anomaly(AnomalyBody),
-    /// `rule.add`
-    RuleAdd(RuleBody),
-    /// `rule.remove`
-    RuleRemove(RuleBody),
+    /// `rule.add`, `budget.add` and `grant.add`
+    PolicyAdd(PolicyBody),
+    /// `rule.remove`, `budget.remove` and `grant.remove`
+    PolicyRemove(PolicyBody),
     /// The kind is not known, or the body is not one of its kind; why.
     Unreadable(String),
 }
@@ -115,8 +115,8 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::SessionStart => read(body, Content::SessionStart),
         Kind::SessionEnd => read(body, Content::SessionEnd),
         Kind::Anomaly => read(body, Content::Anomaly),
-        Kind::RuleAdd => read(body, Content::RuleAdd),
-        Kind::RuleRemove => read(body, Content::RuleRemove),
+        Kind::RuleAdd | Kind::BudgetAdd | Kind::GrantAdd => policy(kind, PolicyStep::Added, body),
+        Kind::RuleRemove | Kind::BudgetRemove | Kind::GrantRemove => policy(kind, PolicyStep::Removed, body),
         Kind::CallDecision => match serde_json::from_slice::<DecisionBody>(body) {
             Ok(body) => {
                 let call = match body.decision {
@@ -139,6 +139,19 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
 
 fn read<T: DeserializeOwned>(body: &[u8], content: impl FnOnce(T) -> Content) -> Content {
     serde_json::from_slice(body).map_or_else(|error| Content::Unreadable(error.to_string()), content)
+}
+
+fn policy(kind: Kind, step: PolicyStep, body: &[u8]) -> Content {
+    match serde_json::from_slice::<PolicyBody>(body) {
+        Ok(body) if Kind::of_policy(body.item.kind(), step) != kind => {
+            Content::Unreadable(format!("it is about a {}", body.item.kind()))
+        }
+        Ok(body) => match step {
+            PolicyStep::Added => Content::PolicyAdd(body),
+            PolicyStep::Removed => Content::PolicyRemove(body),
+        },
+        Err(error) => Content::Unreadable(error.to_string()),
+    }
 }
 
 /// What lies beside the chain in an entry's row.

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::port::{Clock, LedgerFailure};
 use rusqlite::{Connection, ErrorCode};
 
@@ -113,6 +114,14 @@ impl Writer {
         self.make_ready()?;
         let Standing::Open(store, _) = &self.standing else { return Err(closed()) };
         query(&store.connection).map_err(|error| error::ledger_failure(&self.database, &error))
+    }
+
+    /// The committed counters, and what the clocks say.
+    pub(crate) fn counters(&mut self) -> Result<(&mut Counters, Moment), LedgerFailure> {
+        self.make_ready()?;
+        let reading = Reading::of(&*self.clock);
+        let now = self.tally.now(reading, reading.wall_ms.max(self.committed.time_ms));
+        Ok((&mut self.tally.counters, now))
     }
 
     #[cfg(test)]

@@ -128,8 +128,8 @@ pub(super) fn text(entry: &Entry) -> String {
             };
             format!("{side}: {} ({})", anomaly.detail, anomaly.code)
         }
-        Content::RuleAdd(change) => format!("rule added: {}", change.rule),
-        Content::RuleRemove(change) => format!("rule removed: {}", change.rule),
+        Content::PolicyAdd(change) => format!("{} added: {}", change.item.kind(), change.item),
+        Content::PolicyRemove(change) => format!("{} removed: {}", change.item.kind(), change.item),
         Content::DaemonStart(daemon) => format!("daemon started: pid {}, build {}", daemon.pid, daemon.build),
         Content::DaemonStop(daemon) => format!("daemon stopped: pid {}", daemon.pid),
         Content::ClockJump(_) => "the wall clock jumped".to_owned(),

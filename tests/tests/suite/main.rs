@@ -3,13 +3,16 @@
 //! One binary, so that it is linked once. A group that needs what this machine does not offer says so on stderr, by name:
 //! `peers` needs `CALLGATE_PEERS` (see tests/peers/install), `mounts` needs root.
 
+mod budgets;
 mod commands;
 mod fail_closed;
+mod grants;
 mod kill;
 mod lifecycle;
 mod parsers;
 mod peers;
 mod repo;
+mod tables;
 mod traps;
 
 use std::io::Write;

@@ -26,7 +26,7 @@ fn a_database_that_is_moved_away_denies_and_recovers_when_it_is_back() {
     fs::rename(&database, away(&database)).unwrap();
     assert_foreign(&allow(&journal, "two"));
     assert_foreign(&allow(&journal, "three"));
-    assert!(journal.rules().is_err());
+    assert!(journal.policy().is_err());
     assert!(!database.exists(), "it is not made again");
     fs::rename(away(&database), &database).unwrap();
     assert_eq!(allow(&journal, "four").unwrap(), 2, "nothing was written meanwhile");
@@ -151,7 +151,7 @@ fn a_journal_that_is_closed_refuses() {
     journal.close().unwrap();
     journal.close().unwrap();
     assert!(matches!(allow(&journal, "two"), Err(LedgerFailure::WriteFailed(_))));
-    assert!(journal.flush().is_err() && journal.rules().is_err());
+    assert!(journal.flush().is_err() && journal.policy().is_err());
     assert_eq!(place.sound(), 1);
 }
 

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use callgate_core::charge::Applied;
-use callgate_core::counters::Counters;
+use callgate_core::charge::{Applied, Owner};
+use callgate_core::counters::{Counter, Counters, Moment, Name};
 use callgate_core::digest::Digest;
-use callgate_core::entry::{ArgumentsBody, KeptArguments, Kind, OutcomeBody, Record, RuleBody, SessionStartBody};
+use callgate_core::entry::{
+    ArgumentsBody, KeptArguments, Kind, OutcomeBody, PolicyBody, PolicyStep, Record, SessionStartBody,
+};
 use callgate_core::identity::{Agent, SessionId};
-use callgate_core::rule::{RuleEntry, RuleKey};
+use callgate_core::policy::{PolicyItem, PolicyKey};
 use callgate_core::settle::Filing;
 use rusqlite::{Connection, Row, Rows, Statement};
 use serde::Deserialize;
 
-use super::{Breach, Flaw};
+use super::{Breach, Counted, CounterState, Flaw};
 use crate::batch::unsigned;
-use crate::rules;
+use crate::policy::{self, Stored};
 use crate::tally::{OpenCalls, Written};
 use crate::view;
 
@@ -32,14 +34,29 @@ pub(super) struct Tables<'s> {
     /// The allowed calls whose last outcome has not come yet, or never will.
     awaiting: HashMap<u64, Awaiting>,
     sessions: Cursor<'s, String>,
-    rules: BTreeMap<RuleKey, (u64, RuleEntry)>,
+    policy: BTreeMap<PolicyKey, (u64, PolicyItem)>,
     generation: u64,
+    /// The newest entry about the policy.
+    changed: u64,
     counters: Counters,
     written: Written,
     /// Whether what was written down was compared, after its entry.
     compared: bool,
     /// The entry taken in last.
     seq: u64,
+    charges: u64,
+    /// The clocks at the newest charge.
+    charged: Moment,
+}
+
+/// What the entries came to, all of them.
+pub(super) struct Ended {
+    /// How many calls' arguments were checked.
+    pub(super) arguments: u64,
+    /// How many calls are pending.
+    pub(super) pending_calls: u64,
+    /// What the charges came to.
+    pub(super) counted: Counted,
 }
 
 /// An allowed call: its session, the entry that the table names as the last that is known of it, and whether an entry before
@@ -79,12 +96,15 @@ impl<'c> Beside<'c> {
             outcomes: Cursor::over("outcome", outcomes.query([])?, |row| unsigned(row.get(1)?))?,
             awaiting: HashMap::new(),
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
-            rules: BTreeMap::new(),
+            policy: BTreeMap::new(),
             generation: 0,
+            changed: 0,
             counters: Counters::default(),
             written: Written::read(self.connection)?,
             compared: false,
             seq: 0,
+            charges: 0,
+            charged: Moment::default(),
         })
     }
 }
@@ -104,7 +124,12 @@ impl Tables<'_> {
             Kind::CallDecision => self.decision(seq, &read(seq, body)?, row)?,
             Kind::CallOutcome | Kind::OutcomeUnknown => self.outcome(seq, kind, &read(seq, body)?)?,
             Kind::SessionStart => self.session(seq, &read(seq, body)?)?,
-            Kind::RuleAdd | Kind::RuleRemove => self.rule(seq, kind, read(seq, body)?)?,
+            Kind::RuleAdd | Kind::BudgetAdd | Kind::GrantAdd => {
+                self.policy(seq, kind, PolicyStep::Added, read(seq, body)?)?;
+            }
+            Kind::RuleRemove | Kind::BudgetRemove | Kind::GrantRemove => {
+                self.policy(seq, kind, PolicyStep::Removed, read(seq, body)?)?;
+            }
             Kind::SessionEnd => {
                 self.counters.end_session(&read(seq, body)?);
                 self.counters.settle();
@@ -123,7 +148,7 @@ impl Tables<'_> {
             }
             self.arguments_checked += 1;
         }
-        self.charge(seq, decided)?;
+        self.charge(seq, decided, row.get(1)?)?;
         if decided.filing != Filing::Allowed {
             return Ok(());
         }
@@ -132,12 +157,14 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn charge(&mut self, seq: u64, decided: &Decided) -> Result<(), Flaw> {
+    fn charge(&mut self, seq: u64, decided: &Decided, wall_ms: i64) -> Result<(), Flaw> {
         let body = |why: String| Flaw::Breach(seq, Breach::Body(why));
         if decided.charges.is_empty() {
             return Ok(());
         }
         let clock_ms = decided.clock_ms.ok_or_else(|| body("it is charged, and has no time for it".to_owned()))?;
+        self.charges += decided.charges.len() as u64;
+        self.charged = Moment { wall_ms, steady_ms: clock_ms };
         self.counters
             .replay(&decided.session, decided.agent.as_ref(), &decided.charges, clock_ms)
             .map_err(|miscounted| body(miscounted.to_string()))
@@ -188,29 +215,31 @@ impl Tables<'_> {
         }
     }
 
-    fn rule(&mut self, seq: u64, kind: Kind, body: RuleBody) -> Result<(), Flaw> {
-        let RuleBody { rule, generation } = body;
-        if generation != self.generation + 1 {
-            let why = format!("generation {generation} does not follow {}", self.generation);
-            return Err(Flaw::Breach(seq, Breach::Body(why)));
+    fn policy(&mut self, seq: u64, kind: Kind, step: PolicyStep, body: PolicyBody) -> Result<(), Flaw> {
+        let PolicyBody { item, generation } = body;
+        let broken = |why: String| Flaw::Breach(seq, Breach::Body(why));
+        if Kind::of_policy(item.kind(), step) != kind {
+            return Err(broken(format!("it is about a {}", item.kind())));
         }
-        self.generation = generation;
-        let replaced = if kind == Kind::RuleAdd {
-            self.rules.insert(rule.key.clone(), (seq, rule.clone())).is_some()
-        } else {
-            self.rules.remove(&rule.key).is_none_or(|(_, removed)| removed != rule)
+        // Entries of one change stand next to each other and share the generation that they make together.
+        let same_change = self.changed > 0 && self.changed + 1 == seq && generation == self.generation;
+        if !same_change && generation != self.generation + 1 {
+            return Err(broken(format!("generation {generation} does not follow {}", self.generation)));
+        }
+        (self.generation, self.changed) = (generation, seq);
+        let misplaced = match step {
+            PolicyStep::Added => self.policy.insert(item.key(), (seq, item.clone())).is_some(),
+            PolicyStep::Removed => self.policy.remove(&item.key()).is_none_or(|(_, removed)| removed != item),
         };
-        if replaced {
-            return Err(Flaw::Breach(
-                seq,
-                Breach::Body(format!("the rules before it do not admit this change of {rule}")),
-            ));
+        if misplaced {
+            let kind = item.kind();
+            return Err(broken(format!("the policy before it does not admit this change of the {kind} {item}")));
         }
         Ok(())
     }
 
-    /// After the newest entry; how many calls' arguments were checked, and how many calls are pending.
-    pub(super) fn end(mut self, connection: &Connection) -> Result<(u64, u64), Flaw> {
+    /// After the newest entry.
+    pub(super) fn end(mut self, connection: &Connection) -> Result<Ended, Flaw> {
         self.outcomes.nothing_up_to(u64::MAX)?;
         self.sessions.nothing_up_to(u64::MAX)?;
         if self.written.seq == self.seq {
@@ -224,22 +253,35 @@ impl Tables<'_> {
         if let Some((seq, last)) = dangling {
             return Err(self.outcomes.differs(seq, format!("entry {last} is not its outcome")));
         }
-        let pending = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
-        self.rules_in_force(connection)?;
-        Ok((self.arguments_checked, pending))
+        let pending_calls = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
+        self.policy_in_force(connection)?;
+        Ok(Ended { arguments: self.arguments_checked, pending_calls, counted: self.counted() })
     }
 
-    fn rules_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
-        let expected: BTreeMap<u64, RuleEntry> = self.rules.values().cloned().collect();
-        let found = rules::read_by_entry(connection)?;
-        let differs = |seq: u64, why: String| Flaw::Breach(seq, Breach::Beside { table: "rule", why });
-        if let Some((seq, rule)) = found.iter().find(|(seq, rule)| expected.get(seq) != Some(rule)) {
-            return Err(differs(*seq, format!("it has {rule}")));
+    fn counted(mut self) -> Counted {
+        self.counters.collect(self.charged);
+        let state = |(owner, name, counter): (&Owner, &Name, &Counter)| CounterState {
+            name: name.clone(),
+            owner: owner.clone(),
+            spent: counter.spent,
+        };
+        let mut counters: Vec<CounterState> = self.counters.all().map(state).collect();
+        counters.sort();
+        Counted { charges: self.charges, written_after: self.written.seq, counters }
+    }
+
+    fn policy_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
+        let expected: BTreeMap<u64, Stored> =
+            self.policy.values().map(|(seq, item)| (*seq, Stored::of(item))).collect();
+        let found = policy::rows(connection)?;
+        let differs = |seq: u64, why: String| Flaw::Breach(seq, Breach::Beside { table: "policy", why });
+        if let Some((seq, row)) = found.iter().find(|(seq, row)| expected.get(seq) != Some(row)) {
+            return Err(differs(*seq, format!("it has the {} {} as {}", row.kind, row.item, row.key)));
         }
-        if let Some((seq, rule)) = expected.iter().find(|(seq, _)| !found.contains_key(seq)) {
-            return Err(differs(*seq, format!("it lacks {rule}")));
+        if let Some((seq, row)) = expected.iter().find(|(seq, _)| !found.contains_key(seq)) {
+            return Err(differs(*seq, format!("it lacks the {} {}", row.kind, row.item)));
         }
-        let generation = rules::read(connection)?.generation;
+        let generation = policy::generation(connection)?;
         if generation != self.generation {
             let why = format!("generation {generation} instead of {}", self.generation);
             return Err(Flaw::Breach(0, Breach::Beside { table: "meta", why }));

@@ -15,7 +15,7 @@ use super::request;
 
 /// A call that nobody makes, read as the relay would read it: what no relay lets through is refused here as well.
 pub(super) fn imagined(question: Explain) -> Result<Call, CommandReply> {
-    let Explain { tool, agent, server, arguments } = question;
+    let Explain { tool, agent, server, arguments, session } = question;
     let frame = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"tools/call\",\"params\":{{\"name\":{},\"arguments\":{arguments}}}}}\n",
         serde_json::Value::from(tool.as_str())
@@ -43,7 +43,7 @@ pub(super) fn imagined(question: Explain) -> Result<Call, CommandReply> {
     };
     Ok(Call {
         binding: Binding { connection: 0, sequence: 0, frame: Digest::of(frame.as_bytes()) },
-        session: SessionId::from_random([0; 16]),
+        session: session.unwrap_or_else(|| SessionId::from_random([0; 16])),
         request_id: "0".to_owned(),
         caller: Arc::new(caller),
         tool,
