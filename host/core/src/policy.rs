@@ -11,7 +11,7 @@ use crate::grant::GrantEntry;
 use crate::identity::ServerName;
 use crate::rule::{RuleEntry, RuleKey, Target};
 
-/// How many changes are made together at most: as many grants as the `arguments` plugin holds.
+/// How many changes are made together at most: more than any default plugin's settings hold of what is removed together.
 pub const CHANGES_MAX: usize = 10_000;
 
 /// One thing that the operator has decided. As JSON `{"rule":{…}}`, `{"budget":{…}}` or `{"grant":{…}}`.
