@@ -12,7 +12,8 @@ use crate::identity::{Agent, SessionId};
 /// How many counters there can be. A call that needs one more is refused: forgetting one would refill it.
 pub const COUNTERS_MAX: usize = 1_000_000;
 
-/// A session that lost its connection and of which nothing is heard for so long is over: 31 days.
+/// A session's counter that nothing is added to for so long starts anew, as if the session were over: 31 days. Without a bound,
+/// the counters of sessions that lost their connection and never came back would pile up.
 pub const SESSION_IDLE_MS_MAX: i64 = 31 * 24 * 60 * 60 * 1000;
 
 /// The clocks at one moment.
@@ -185,8 +186,9 @@ impl Counters {
         let mut miscounted = None;
         for applied in charges {
             let Applied { plugin, key, window, .. } = applied.clone();
-            let counter = self.entry(Owner::of(applied.subject, session, agent), Name { plugin, key, window });
-            counter.expire(&applied.window, applied.since_ms.unwrap_or_default(), clock_ms);
+            let owner = Owner::of(applied.subject, session, agent);
+            let counter = self.entry(owner.clone(), Name { plugin, key, window });
+            counter.expire(&owner, &applied.window, applied.since_ms.unwrap_or_default(), clock_ms);
             counter.charged_ms = clock_ms;
             counter.add(applied.window.part(clock_ms), applied.amount);
             if counter.spent != applied.spent && miscounted.is_none() {
@@ -204,14 +206,13 @@ impl Counters {
         }
     }
 
-    /// Forgets counters that say nothing any more, and those of sessions that nothing was heard of for a long time.
+    /// Forgets counters that say nothing any more. What is counted afterwards comes to the same with or without it.
     pub fn collect(&mut self, now: Moment) {
         for (owner, counters) in &mut self.owners {
-            let idle_ms = if matches!(owner, Owner::Session(_)) { SESSION_IDLE_MS_MAX } else { i64::MAX };
             counters.retain(|name, counter| {
                 let since_ms = name.window.since(now.wall_ms).unwrap_or(counter.since_ms);
-                counter.expire(&name.window, since_ms, now.steady_ms);
-                counter.spent > 0 && now.steady_ms.saturating_sub(counter.charged_ms) < idle_ms
+                counter.expire(owner, &name.window, since_ms, now.steady_ms);
+                counter.spent > 0
             });
         }
         self.owners.retain(|_, counters| !counters.is_empty());
@@ -221,13 +222,13 @@ impl Counters {
     /// What is spent of one counter.
     pub fn spent(&self, owner: &Owner, name: &Name, now: Moment) -> u64 {
         let counter = self.owners.get(owner).and_then(|counters| counters.get(name));
-        counter.map_or(0, |counter| counter.spent_at(&name.window, now))
+        counter.map_or(0, |counter| counter.spent_at(owner, &name.window, now))
     }
 
     /// What is spent of the counters of one name, by owner; those of which nothing is are left out.
     pub fn spent_by_owner(&self, name: &Name, now: Moment) -> Vec<(Owner, u64)> {
         let spent = self.owners.iter().filter_map(|(owner, counters)| {
-            let spent = counters.get(name)?.spent_at(&name.window, now);
+            let spent = counters.get(name)?.spent_at(owner, &name.window, now);
             (spent > 0).then(|| (owner.clone(), spent))
         });
         spent.collect()
@@ -255,7 +256,7 @@ impl Counters {
             }
         }
         let counter = self.entry(owner.clone(), name.clone());
-        counter.expire(&name.window, since_ms, now.steady_ms);
+        counter.expire(owner, &name.window, since_ms, now.steady_ms);
         Ok(counter)
     }
 
@@ -310,14 +311,19 @@ impl Window {
 
 impl Counter {
     /// What is spent in the window as of now, whenever it was last looked at.
-    fn spent_at(&self, window: &Window, now: Moment) -> u64 {
+    fn spent_at(&self, owner: &Owner, window: &Window, now: Moment) -> u64 {
         let mut counter = self.clone();
-        counter.expire(window, window.since(now.wall_ms).unwrap_or(self.since_ms), now.steady_ms);
+        counter.expire(owner, window, window.since(now.wall_ms).unwrap_or(self.since_ms), now.steady_ms);
         counter.spent
     }
 
-    /// Forgets what lies outside the window.
-    fn expire(&mut self, window: &Window, since_ms: i64, steady_ms: i64) {
+    /// Forgets what lies outside the window, and everything of a session that nothing was heard of for a long time.
+    fn expire(&mut self, owner: &Owner, window: &Window, since_ms: i64, steady_ms: i64) {
+        let idle_ms = steady_ms.saturating_sub(self.charged_ms);
+        if matches!(owner, Owner::Session(_)) && idle_ms >= SESSION_IDLE_MS_MAX {
+            self.spent = 0;
+            self.parts.clear();
+        }
         match window {
             Window::Lifetime => {}
             Window::Calendar { .. } => {

@@ -118,10 +118,15 @@ pub fn settle(case: &Case, present: Present, counters: &mut Counters) -> Option<
         return None;
     }
     let asked = asked(case);
-    let decision = charged(decision(&evaluated.ruling), &asked, counters, present.now);
-    let is_allowed = matches!(decision, Decision::Allowed { .. });
-    let due = asked.into_iter().filter(|asked| is_allowed || asked.charge.occasion == Occasion::Attempted);
-    // What cannot be counted of a refused call changes nothing about it; of an allowed one it was checked.
+    let decision = match charged(decision(&evaluated.ruling), &asked, counters, present.now) {
+        allowed @ Decision::Allowed { .. } => match apply_all(&asked, counters, present.now) {
+            Ok(charges) => return Some(Settled { decision: allowed, charges }),
+            Err(reason) => Decision::Refused(reason),
+        },
+        refused @ Decision::Refused(_) => refused,
+    };
+    let due = asked.into_iter().filter(|asked| asked.charge.occasion == Occasion::Attempted);
+    // What cannot be counted of a refused call changes nothing about it.
     let charges = due.filter_map(|due| counters.apply(&due.owner, due.name, due.charge, present.now).ok()).collect();
     Some(Settled { decision, charges })
 }
@@ -206,13 +211,31 @@ fn unfit(asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Option<Re
         // Two charges of one call may be for one counter.
         let earlier = asked[..place].iter().filter(|other| other.owner == one.owner && other.name == one.name);
         let pending = earlier.fold(0_u64, |sum, other| sum.saturating_add(other.charge.amount));
-        let misfit = counters.check(&one.owner, &one.name, one.charge, pending, now).err()?;
-        Some(match misfit {
-            Misfit::Over(over) => over_limit(one, over, now),
-            Misfit::Full => uncounted("there are more counters than there may be"),
-            Misfit::NoCalendar => uncounted("the clock is beyond the years that the calendar knows"),
-        })
+        counters.check(&one.owner, &one.name, one.charge, pending, now).err().map(|misfit| misfitting(one, misfit, now))
     })
+}
+
+/// Applies every charge of an allowed call, or none. Each was checked; but where there is room for one more counter and the
+/// call needs two, each of them alone finds it.
+fn apply_all(asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Result<Vec<Applied>, Reason> {
+    let mark = counters.mark();
+    let apply = |one: &Asked<'_>| {
+        let applied = counters.apply(&one.owner, one.name.clone(), one.charge, now);
+        applied.map_err(|misfit| misfitting(one, misfit, now))
+    };
+    let applied: Result<Vec<Applied>, Reason> = asked.iter().map(apply).collect();
+    if applied.is_err() {
+        counters.roll_back(mark);
+    }
+    applied
+}
+
+fn misfitting(one: &Asked<'_>, misfit: Misfit, now: Moment) -> Reason {
+    match misfit {
+        Misfit::Over(over) => over_limit(one, over, now),
+        Misfit::Full => uncounted("there are more counters than there may be"),
+        Misfit::NoCalendar => uncounted("the clock is beyond the years that the calendar knows"),
+    }
 }
 
 fn over_limit(Asked { name, charge, .. }: &Asked<'_>, Over { spent, again_ms }: Over, now: Moment) -> Reason {

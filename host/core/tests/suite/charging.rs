@@ -1,10 +1,11 @@
 //! Charges: what fits, what is said when it does not, and that the counters can be counted anew from the entries.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use callgate_core::charge::{Applied, CalendarUnit, Charge, Occasion, Owner, QUANTITY_MAX, Subject, Window, Zone};
-use callgate_core::counters::{Counters, Moment, Name};
+use callgate_core::code::Code;
+use callgate_core::counters::{COUNTERS_MAX, Counter, Counters, Moment, Name};
 use callgate_core::entry::SessionEndBody;
 use callgate_core::evaluate::{ChainDefault, Opinions, evaluate};
 use callgate_core::identity::{Agent, SessionId};
@@ -264,6 +265,48 @@ fn a_session_that_ended_leaves_no_counter_and_one_that_may_be_back_does() {
         counters.collect(Moment { steady_ms: 32 * 24 * 3_600_000, ..at(0) });
         assert_eq!(counters.all().count(), 0, "nobody comes back after a month");
     }
+}
+
+#[test]
+fn after_a_month_a_session_counts_anew_whether_its_counter_was_collected_or_not() {
+    let month = 31 * 24 * 60 * i64::from(MINUTE_MS);
+    let call = allowed(vec![charge("calls", 1)]);
+    let everyones = allowed(vec![Charge { subject: Subject::Everyone, ..charge("calls", 1) }]);
+    for is_collected in [false, true] {
+        let (mut counters, mut again) = (Counters::default(), Counters::default());
+        let mut replay = |charges: &[Applied], ms| again.replay(&call.call.session, None, charges, ms);
+        assert_eq!(replay(&reason_free(&call, &mut counters, 0), 0), Ok(()));
+        assert!(!passes(&call, &mut counters, month - 1));
+        assert!(passes(&everyones, &mut counters, 0));
+        counters.settle();
+        if is_collected {
+            counters.collect(at(month));
+        }
+        let charges = reason_free(&call, &mut counters, month);
+        assert_eq!(charges[0].spent, 1);
+        assert_eq!(replay(&charges, month), Ok(()), "it can be counted anew from the entries alone");
+        assert!(!passes(&everyones, &mut counters, month), "what is shared stays spent");
+    }
+}
+
+#[test]
+fn a_call_that_needs_more_counters_than_there_is_room_for_is_refused_and_charged_nothing() {
+    let mut counters = Counters::default();
+    for number in 1..COUNTERS_MAX {
+        let name = Name { plugin: String::new(), key: number.to_string(), window: Window::Lifetime };
+        counters.restore(
+            Owner::Everyone,
+            name,
+            Counter { spent: 1, since_ms: 0, charged_ms: 0, parts: VecDeque::new() },
+        );
+    }
+    let (one, other) = (allowed(vec![charge("one", 1)]), allowed(vec![charge("other", 1)]));
+    let both = allowed(vec![charge("one", 1), charge("other", 1)]);
+    // There is room for either.
+    assert_eq!(reason(&both, &mut counters, 0).code, Code::ChargeUncounted);
+    assert!(passes(&one, &mut counters, 0));
+    assert_eq!(reason(&other, &mut counters, 0).code, Code::ChargeUncounted);
+    assert!(!passes(&one, &mut counters, 0), "what is counted stays counted");
 }
 
 fn any_charge() -> impl Strategy<Value = Charge> {
