@@ -211,7 +211,10 @@ fn unfit(asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Option<Re
         // Two charges of one call may be for one counter.
         let earlier = asked[..place].iter().filter(|other| other.owner == one.owner && other.name == one.name);
         let pending = earlier.fold(0_u64, |sum, other| sum.saturating_add(other.charge.amount));
-        counters.check(&one.owner, &one.name, one.charge, pending, now).err().map(|misfit| misfitting(one, misfit, now))
+        counters
+            .check(&one.owner, &one.name, one.charge, pending, now)
+            .err()
+            .map(|misfit| misfitting(one, &misfit, now))
     })
 }
 
@@ -221,7 +224,7 @@ fn apply_all(asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Resul
     let mark = counters.mark();
     let apply = |one: &Asked<'_>| {
         let applied = counters.apply(&one.owner, one.name.clone(), one.charge, now);
-        applied.map_err(|misfit| misfitting(one, misfit, now))
+        applied.map_err(|misfit| misfitting(one, &misfit, now))
     };
     let applied: Result<Vec<Applied>, Reason> = asked.iter().map(apply).collect();
     if applied.is_err() {
@@ -230,9 +233,9 @@ fn apply_all(asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Resul
     applied
 }
 
-fn misfitting(one: &Asked<'_>, misfit: Misfit, now: Moment) -> Reason {
+fn misfitting(one: &Asked<'_>, misfit: &Misfit, now: Moment) -> Reason {
     match misfit {
-        Misfit::Over(over) => over_limit(one, over, now),
+        Misfit::Over(over) => over_limit(one, *over, now),
         Misfit::Full => uncounted("there are more counters than there may be"),
         Misfit::NoCalendar => uncounted("the clock is beyond the years that the calendar knows"),
     }
