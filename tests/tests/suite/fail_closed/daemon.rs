@@ -65,7 +65,9 @@ fn a_socket_path_that_is_too_long_is_told_and_refuses_every_call() {
     // The same home by a shorter name.
     let short = home.path().join("short");
     std::os::unix::fs::symlink(deep.path(), &short).unwrap();
-    let mut session = Session::within(Home::at(&short));
+    let short = Home::at(&short);
+    short.start_daemon();
+    let mut session = Session::within(short);
     passes(&mut session, 1);
     session.end();
     drop(deep);

@@ -18,10 +18,17 @@ fn disk() -> Option<SmallDisk> {
     disk
 }
 
+/// A home there, with its plugins compiled.
+fn started(disk: &SmallDisk) -> Home {
+    let home = Home::at(disk.path());
+    home.start_daemon();
+    home
+}
+
 #[test]
 fn mounts_a_full_disk_refuses_every_call_and_nothing_is_lost() {
     let Some(disk) = disk() else { return };
-    let mut session = Session::within(Home::at(disk.path()));
+    let mut session = Session::within(started(&disk));
     passes(&mut session, 1);
     let filling = disk.fill();
     // What the database has allocated already still takes a few; then it is full.
@@ -66,7 +73,7 @@ fn mounts_a_full_disk_refuses_every_call_and_nothing_is_lost() {
 #[test]
 fn mounts_a_read_only_disk_refuses_every_call_and_it_recovers() {
     let Some(disk) = disk() else { return };
-    let mut session = Session::within(Home::at(disk.path()));
+    let mut session = Session::within(started(&disk));
     passes(&mut session, 1);
     let home = session.end();
     home.stop_daemon();
