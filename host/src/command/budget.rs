@@ -2,8 +2,9 @@
 
 use callgate_core::budget::{BadLimit, BudgetEntry, BudgetKey, Limit, Tools};
 use callgate_core::charge::{Owner, QUANTITY_MAX, Subject};
-use callgate_core::escape::{for_shell, visible};
+use callgate_core::escape::visible;
 use callgate_core::policy::{PolicyItem, PolicyKey};
+use callgate_core::rule::{RuleKey, Target};
 use callgate_ipc::message::{BudgetUsage, Command, CommandReply, Spent, Usage};
 
 use super::policy::{add, remove, unexpected};
@@ -18,7 +19,7 @@ pub(super) fn budget(budget: Budget, home: &Home) -> Outcome {
         return remove(home, PolicyKey::Budget(key(counted)));
     }
     let key = key(budget.counted);
-    let limit = budget.limit.unwrap_or_default().parse::<Limit>().map_err(|error| bad_limit(&error, &key.tools))?;
+    let limit = budget.limit.unwrap_or_default().parse::<Limit>().map_err(|error| bad_limit(&error, &key))?;
     add(home, PolicyItem::Budget(BudgetEntry { limit, key }), "added")
 }
 
@@ -32,17 +33,21 @@ fn key(counted: Counted) -> BudgetKey {
     BudgetKey { tools: tool.map_or(Tools::All, Tools::Named), agent, server, per }
 }
 
-fn bad_limit(error: &BadLimit, tools: &Tools) -> Failure {
-    let failure = Failure::usage(error.to_string());
-    match (error, tools) {
-        (BadLimit::Zero, Tools::Named(tool)) => {
-            failure.hint(format!("to refuse its calls: callgate policy deny {}", for_shell(tool)))
+fn bad_limit(error: &BadLimit, key: &BudgetKey) -> Failure {
+    let hint = match error {
+        BadLimit::Zero => {
+            let tool = match &key.tools {
+                Tools::Named(tool) => tool.clone(),
+                Tools::All => "*".to_owned(),
+            };
+            let rule = RuleKey { target: Target::Tool(tool), agent: key.agent.clone(), server: key.server.clone() };
+            format!("to refuse these calls: callgate policy deny {}", rule.as_arguments())
         }
-        (BadLimit::Zero, Tools::All) => failure.hint("to refuse every call: callgate policy default deny"),
-        (BadLimit::NotALimit(_), _) => {
-            failure.hint(format!("write how many calls may go through, for example 20; {QUANTITY_MAX} is the most"))
+        BadLimit::NotALimit(_) => {
+            format!("write how many calls may go through, for example 20; {QUANTITY_MAX} is the most")
         }
-    }
+    };
+    Failure::usage(error.to_string()).hint(hint)
 }
 
 pub(super) fn usage(home: &Home, json: Json) -> Outcome {

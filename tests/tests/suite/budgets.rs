@@ -191,7 +191,11 @@ fn what_is_wrong_with_a_budget_is_said_with_a_way_out() {
     let _ = home.ok(&["policy", "budget", "3", "--tool", "echo"]);
     let wrong: &[(&[&str], &str, &str)] = &[
         (&["0", "--tool", "x y"], "a budget of 0 lets no call through", "callgate policy deny 'x y'"),
-        (&["0", "--all-tools"], "a budget of 0 lets no call through", "callgate policy default deny"),
+        (
+            &["0", "--all-tools", "--agent", "a", "--server", "fs"],
+            "a budget of 0 lets no call through",
+            "callgate policy deny '*' --agent a --server fs",
+        ),
         (&["-3", "--tool", "x"], "\"-3\" is no limit", "for example 20"),
         (&["1.5", "--tool", "x"], "\"1.5\" is no limit", "for example 20"),
         (&["many", "--tool", "x"], "\"many\" is no limit", "for example 20"),
