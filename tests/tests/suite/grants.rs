@@ -62,6 +62,8 @@ fn an_agent_that_has_a_grant_gets_what_is_granted_and_nothing_else() {
 
     let revoked = home.ok(&["revoke", "my-agent", "git"]);
     assert!(revoked.stdout.starts_with("revoked: git_log on git (agent my-agent, "), "{revoked:?}");
+    let unbound = "warning: agent my-agent has no grant any more: only rules and budgets limit it now\n";
+    assert_eq!(revoked.stderr, unbound, "who revokes the last grant may think that nothing is left");
     assert_eq!(outcome(&mut mine, "i", "git_push", "{}"), Ok(()));
     let kinds: Vec<_> =
         home.entries().into_iter().map(|entry| entry.kind).filter(|kind| kind.starts_with("grant.")).collect();
@@ -100,7 +102,8 @@ fn grants_of_every_form_allow_together() {
     assert!(widened.stderr.starts_with("warning: ") && widened.stderr.contains("no longer binds"), "{widened:?}");
     assert_eq!(outcome(&mut mine, "h", "list", "{}"), Ok(()));
     assert_eq!(outcome(&mut mine, "i", "query", &query("DROP x", "production")), Ok(()));
-    let _ = home.ok(&["revoke", "my-agent", "database", "--tool", "*"]);
+    let revoked = home.ok(&["revoke", "my-agent", "database", "--tool", "*"]);
+    assert_eq!(revoked.stderr, "", "there are others");
     assert_eq!(outcome(&mut mine, "j", "list", "{}"), refused("no-grant"));
 
     // A budget narrows what is granted.

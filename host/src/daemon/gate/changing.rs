@@ -1,8 +1,10 @@
 //! Changes of the policy: the plugins take it first, then it is committed, then it is in force.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use callgate_core::grant::GrantsOf;
+use callgate_core::identity::AgentName;
 use callgate_core::policy::{Conflict, PolicyChange, PolicyItem, PolicyKey, apply};
 use callgate_ipc::message::{Changed, ChangedItem, CommandReply, Fault};
 use callgate_journal::{Policy, PolicyChanged, PolicyError};
@@ -64,7 +66,10 @@ impl Gate {
             Box::new(move |_| open.switch.set(made.chain))
         };
         match open.journal.change_policy(changes, generation, swap) {
-            Ok(changed) => CommandReply::Changed(told(changed, made.warnings)),
+            Ok(PolicyChanged { items, .. }) => {
+                let warnings = made.warnings.into_iter().chain(unbound(&items, &changed.items)).collect();
+                CommandReply::Changed(told(items, warnings))
+            }
             Err(error) => self.unchanged(&error),
         }
     }
@@ -110,15 +115,30 @@ fn not_made(error: &NotMade) -> CommandReply {
     }
 }
 
+/// Warns of agents whose last grant was removed: they are not left with nothing, as one might think, but without this limit.
+fn unbound(changed: &[(u64, PolicyItem)], in_force: &[PolicyItem]) -> Vec<String> {
+    let bound: BTreeSet<&AgentName> = in_force.iter().filter_map(granted).collect();
+    let touched: BTreeSet<&AgentName> = changed.iter().filter_map(|(_, item)| granted(item)).collect();
+    let warn = |agent: &&AgentName| format!("agent {agent} has no grant any more: only rules and budgets limit it now");
+    touched.difference(&bound).map(warn).collect()
+}
+
+const fn granted(item: &PolicyItem) -> Option<&AgentName> {
+    match item {
+        PolicyItem::Grant(grant) => Some(&grant.agent),
+        PolicyItem::Rule(_) | PolicyItem::Budget(_) => None,
+    }
+}
+
 /// What was changed, as much of it as is told.
-fn told(changed: PolicyChanged, warnings: Vec<String>) -> Changed {
-    let count = changed.items.len();
+fn told(items: Vec<(u64, PolicyItem)>, warnings: Vec<String>) -> Changed {
+    let count = items.len();
     let mut room = TOLD_BYTES_MAX;
     let fits = |(entry, item): (u64, PolicyItem)| {
         let bytes = serde_json::to_vec(&item).map_or(usize::MAX, |json| json.len());
         room = room.checked_sub(bytes)?;
         Some(ChangedItem { entry, item })
     };
-    let items: Vec<ChangedItem> = changed.items.into_iter().map_while(fits).collect();
+    let items: Vec<ChangedItem> = items.into_iter().map_while(fits).collect();
     Changed { more: count.abs_diff(items.len()) as u64, items, warnings }
 }
