@@ -6,7 +6,8 @@ usage: verify_journal.py JOURNAL.DB [HEAD]      exits 0 sound, 1 broken, 3 unver
 import hashlib, json, pathlib, sqlite3, struct, sys
 
 KINDS = {"daemon.start", "daemon.stop", "clock.jump", "session.start", "session.end", "call.decision", "call.outcome",
-         "outcome.unknown", "anomaly", "rule.add", "rule.remove"}
+         "outcome.unknown", "anomaly", "rule.add", "rule.remove",
+         "plugin.add", "plugin.change", "plugin.remove", "plugin.order", "plugin.reset"}
 
 
 class Broken(Exception):
@@ -25,7 +26,7 @@ def check(holds, seq, what):
 def verify(db, wanted):
     install, generation = db.execute("SELECT install, generation FROM meta").fetchone()
     chain = sha256(b"\x03callgate-chain/1", struct.pack(">Q", len(install)), install.encode())
-    seq, time_ms, heads, rules, changes, calls, sessions = 0, -(2**63), {chain}, {}, 0, {}, {}
+    seq, time_ms, heads, rules, changes, calls, sessions, plugins, step = 0, -(2**63), {chain}, {}, 0, {}, {}, {}, None
     for number, at, kind, body, stored, salt, form, value in db.execute("SELECT * FROM entry ORDER BY seq"):
         seq += 1
         check(number == seq, seq, f"missing, {number} comes next")
@@ -58,6 +59,18 @@ def verify(db, wanted):
             check(before is None if kind == "rule.add" else before and before[1] == rule["effect"], seq, "rule change")
             if kind == "rule.add":
                 rules[key] = (seq, rule["effect"])
+        elif kind.startswith("plugin.") and kind != "plugin.reset":
+            changes += (seq - 1, said["generation"]) != step
+            step = (seq, said["generation"])
+            check(said["generation"] == changes, seq, "generation out of order")
+            if kind == "plugin.order":
+                check(sorted(said["order"]) == sorted(plugins), seq, "order of other plugins")
+                plugins = {name: plugins[name] for name in said["order"]}
+            elif kind == "plugin.remove":
+                check(plugins.pop(said["plugin"]["name"], None) == said["plugin"], seq, "plugin change")
+            else:
+                check((said["plugin"]["name"] in plugins) == (kind == "plugin.change"), seq, "plugin change")
+                plugins[said["plugin"]["name"]] = said["plugin"]
     for sql, expected in (
         ("SELECT added, effect, tool, agent, server FROM rule", {(*rule, *key) for key, rule in rules.items()}),
         ("SELECT * FROM open_call", {(seq, session) for seq, (session, last) in calls.items() if last is None}),
@@ -66,6 +79,8 @@ def verify(db, wanted):
         ("SELECT generation FROM meta", {(changes,)}),
     ):
         check(set(db.execute(sql)) == expected, 0, f"{sql!r} is not what the entries say")
+    there = [json.loads(plugin) for plugin, in db.execute("SELECT entry FROM plugin ORDER BY position")]
+    check(there == list(plugins.values()), 0, "the plugins are not what the entries say")
     check(wanted is None or bytes.fromhex(wanted) in heads, 0, f"head {wanted} is nowhere in the chain")
     return f"entries={seq} head={chain.hex()}"
 

@@ -78,6 +78,16 @@ kinds! {
     RuleAdd = "rule.add";
     /// A rule was removed.
     RuleRemove = "rule.remove";
+    /// A plugin joined the chain.
+    PluginAdd = "plugin.add";
+    /// A plugin of the chain was exchanged, set otherwise, or accepted anew.
+    PluginChange = "plugin.change";
+    /// A plugin left the chain.
+    PluginRemove = "plugin.remove";
+    /// The plugins were put into another order.
+    PluginOrder = "plugin.order";
+    /// A plugin that failed again and again was given another chance.
+    PluginReset = "plugin.reset";
 }
 
 /// What a journal keeps of a call's arguments beside the chain.

@@ -18,6 +18,7 @@ pub mod evaluate;
 pub mod identity;
 mod json;
 pub mod permit;
+pub mod plugin;
 pub mod port;
 pub mod read;
 pub mod refusal;

@@ -20,14 +20,18 @@ pub enum AppendError {
 /// Whether an entry of this kind stands for itself.
 const fn stands_alone(kind: Kind) -> bool {
     match kind {
-        Kind::DaemonStart | Kind::DaemonStop | Kind::SessionEnd | Kind::Anomaly => true,
+        Kind::DaemonStart | Kind::DaemonStop | Kind::SessionEnd | Kind::Anomaly | Kind::PluginReset => true,
         Kind::ClockJump
         | Kind::SessionStart
         | Kind::CallDecision
         | Kind::CallOutcome
         | Kind::OutcomeUnknown
         | Kind::RuleAdd
-        | Kind::RuleRemove => false,
+        | Kind::RuleRemove
+        | Kind::PluginAdd
+        | Kind::PluginChange
+        | Kind::PluginRemove
+        | Kind::PluginOrder => false,
     }
 }
 

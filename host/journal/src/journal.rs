@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use callgate_core::entry::{Draft, Outcome, SessionStartBody};
-use callgate_core::identity::SessionId;
+use callgate_core::identity::{PluginName, SessionId};
+use callgate_core::plugin::PluginEntry;
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
 
 use crate::append::{AppendError, Entries};
@@ -14,6 +15,7 @@ use crate::calls::{self, Answered, RecordPolicy, Settling};
 use crate::error::OpenError;
 use crate::install;
 use crate::notes::{DroppedNotes, Note, Notes};
+use crate::plugins::{self, Plugins, PluginsChanged, PluginsError, Replacing};
 use crate::queue::{Queue, Together};
 use crate::rules::{self, Changing, RuleChange, RuleChanged, RuleError, Rules, Swap};
 use crate::sessions::{Opening, SessionError};
@@ -139,6 +141,29 @@ impl Journal {
     /// The rules in force.
     pub fn rules(&self) -> Result<Rules, LedgerFailure> {
         lock(&self.shared.writer).read(rules::read)
+    }
+
+    /// Puts a list of plugins in the place of the one in force: the table, an entry for every step from one to the other, and
+    /// one generation more, in one transaction. `renewed` was accepted anew and counts as changed even where it is equal.
+    ///
+    /// `before` is what the caller built its chain from; the rest is as with [`Self::change_rule`].
+    pub fn change_plugins(
+        &self,
+        before: &Plugins,
+        after: Vec<PluginEntry>,
+        renewed: Option<&PluginName>,
+        swap: Swap,
+    ) -> Result<PluginsChanged, PluginsError> {
+        let Plugins { generation, entries } = before;
+        self.shared.submit(One::of(Replacing::new(entries, after, renewed, *generation, swap)))
+    }
+
+    /// The plugins in force.
+    pub fn plugins(&self) -> Result<Plugins, LedgerFailure> {
+        lock(&self.shared.writer).read(|connection| {
+            let generation = rules::read(connection)?.generation;
+            Ok(Plugins { generation, entries: plugins::read(connection)? })
+        })
     }
 
     /// Commits what was noted. Without notes it still proves that the journal is there and can be written.

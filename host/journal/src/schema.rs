@@ -72,6 +72,11 @@ CREATE TABLE rule (
     agent TEXT,
     server TEXT
 ) STRICT;
+CREATE TABLE plugin (
+    position INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    entry TEXT NOT NULL
+) STRICT;
 CREATE UNIQUE INDEX rule_key ON rule (tool IS NULL, ifnull(tool, ''), ifnull(agent, ''), ifnull(server, ''));
 
 CREATE TRIGGER entry_kept_as_written BEFORE UPDATE OF seq, time_ms, kind, body, chain ON entry

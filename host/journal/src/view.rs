@@ -5,6 +5,7 @@ use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, RuleBody,
     SessionEndBody, SessionStartBody,
 };
+use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -52,6 +53,16 @@ pub enum Content {
     RuleAdd(RuleBody),
     /// `rule.remove`
     RuleRemove(RuleBody),
+    /// `plugin.add`
+    PluginAdd(PluginBody),
+    /// `plugin.change`
+    PluginChange(PluginBody),
+    /// `plugin.remove`
+    PluginRemove(PluginBody),
+    /// `plugin.order`
+    PluginOrder(PluginOrderBody),
+    /// `plugin.reset`
+    PluginReset(PluginResetBody),
     /// The kind is not known, or the body is not one of its kind; why.
     Unreadable(String),
 }
@@ -116,6 +127,11 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::Anomaly => read(body, Content::Anomaly),
         Kind::RuleAdd => read(body, Content::RuleAdd),
         Kind::RuleRemove => read(body, Content::RuleRemove),
+        Kind::PluginAdd => read(body, Content::PluginAdd),
+        Kind::PluginChange => read(body, Content::PluginChange),
+        Kind::PluginRemove => read(body, Content::PluginRemove),
+        Kind::PluginOrder => read(body, Content::PluginOrder),
+        Kind::PluginReset => read(body, Content::PluginReset),
         Kind::CallDecision => match serde_json::from_slice(body) {
             Ok(body) => Content::Decision(Box::new(DecisionView {
                 body,

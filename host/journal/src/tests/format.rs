@@ -4,6 +4,7 @@ use callgate_core::digest::Digest;
 use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, Kind, OutcomeBody, RuleBody, SessionEndBody, SessionStartBody,
 };
+use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -91,6 +92,9 @@ fn the_bodies_in_the_vectors_are_of_their_kinds_and_written_just_so() {
             Kind::CallOutcome | Kind::OutcomeUnknown => same::<OutcomeBody>(&vector.body),
             Kind::Anomaly => same::<AnomalyBody>(&vector.body),
             Kind::RuleAdd | Kind::RuleRemove => same::<RuleBody>(&vector.body),
+            Kind::PluginAdd | Kind::PluginChange | Kind::PluginRemove => same::<PluginBody>(&vector.body),
+            Kind::PluginOrder => same::<PluginOrderBody>(&vector.body),
+            Kind::PluginReset => same::<PluginResetBody>(&vector.body),
         }
     }
 }

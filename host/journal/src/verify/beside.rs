@@ -8,6 +8,7 @@ use callgate_core::counters::Counters;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{ArgumentsBody, KeptArguments, Kind, OutcomeBody, Record, RuleBody, SessionStartBody};
 use callgate_core::identity::{Agent, SessionId};
+use callgate_core::plugin::{PluginBody, PluginEntry, PluginOrderBody, PluginResetBody, PluginStep};
 use callgate_core::rule::{RuleEntry, RuleKey};
 use callgate_core::settle::Filing;
 use rusqlite::{Connection, Row, Rows, Statement};
@@ -15,6 +16,7 @@ use serde::Deserialize;
 
 use super::{Breach, Flaw};
 use crate::batch::unsigned;
+use crate::plugins;
 use crate::rules;
 use crate::tally::Written;
 use crate::view;
@@ -36,6 +38,9 @@ pub(super) struct Tables<'s> {
     awaiting: HashMap<u64, Awaiting>,
     sessions: Cursor<'s, String>,
     rules: BTreeMap<RuleKey, (u64, RuleEntry)>,
+    plugins: Vec<PluginEntry>,
+    /// The newest entry that changed them, and its generation.
+    plugin_step: Option<(u64, u64)>,
     generation: u64,
     counters: Counters,
     written: Written,
@@ -80,6 +85,8 @@ impl<'c> Beside<'c> {
             awaiting: HashMap::new(),
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
             rules: BTreeMap::new(),
+            plugins: Vec::new(),
+            plugin_step: None,
             generation: 0,
             counters: Counters::default(),
             written: Written::read(self.connection)?,
@@ -99,6 +106,14 @@ impl Tables<'_> {
             Kind::CallOutcome | Kind::OutcomeUnknown => self.outcome(seq, kind, &read(seq, body)?)?,
             Kind::SessionStart => self.session(seq, &read(seq, body)?)?,
             Kind::RuleAdd | Kind::RuleRemove => self.rule(seq, kind, read(seq, body)?)?,
+            Kind::PluginAdd => self.plugin(seq, read(seq, body)?, PluginStep::Add)?,
+            Kind::PluginChange => self.plugin(seq, read(seq, body)?, PluginStep::Change)?,
+            Kind::PluginRemove => self.plugin(seq, read(seq, body)?, PluginStep::Remove)?,
+            Kind::PluginOrder => {
+                let PluginOrderBody { order, generation } = read(seq, body)?;
+                self.take_step(seq, &PluginStep::Order(order), generation)?;
+            }
+            Kind::PluginReset => drop(read::<PluginResetBody>(seq, body)?),
             Kind::SessionEnd => {
                 self.counters.end_session(&read(seq, body)?);
                 self.counters.settle();
@@ -186,11 +201,7 @@ impl Tables<'_> {
 
     fn rule(&mut self, seq: u64, kind: Kind, body: RuleBody) -> Result<(), Flaw> {
         let RuleBody { rule, generation } = body;
-        if generation != self.generation + 1 {
-            let why = format!("generation {generation} does not follow {}", self.generation);
-            return Err(Flaw::Breach(seq, Breach::Body(why)));
-        }
-        self.generation = generation;
+        self.follow(seq, generation)?;
         let replaced = if kind == Kind::RuleAdd {
             self.rules.insert(rule.key.clone(), (seq, rule.clone())).is_some()
         } else {
@@ -205,6 +216,28 @@ impl Tables<'_> {
         Ok(())
     }
 
+    fn plugin(&mut self, seq: u64, body: PluginBody, step: fn(PluginEntry) -> PluginStep) -> Result<(), Flaw> {
+        self.take_step(seq, &step(body.plugin), body.generation)
+    }
+
+    fn take_step(&mut self, seq: u64, step: &PluginStep, generation: u64) -> Result<(), Flaw> {
+        // Several steps may be one change; then nothing stands between their entries.
+        if self.plugin_step != Some((seq - 1, generation)) {
+            self.follow(seq, generation)?;
+        }
+        self.plugin_step = Some((seq, generation));
+        step.apply(&mut self.plugins).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
+    }
+
+    fn follow(&mut self, seq: u64, generation: u64) -> Result<(), Flaw> {
+        if generation != self.generation + 1 {
+            let why = format!("generation {generation} does not follow {}", self.generation);
+            return Err(Flaw::Breach(seq, Breach::Body(why)));
+        }
+        self.generation = generation;
+        Ok(())
+    }
+
     /// After the newest entry; how many calls' arguments were checked, and how many calls are pending.
     pub(super) fn end(mut self, connection: &Connection) -> Result<(u64, u64), Flaw> {
         self.open_calls.nothing_up_to(u64::MAX)?;
@@ -216,7 +249,25 @@ impl Tables<'_> {
         }
         let pending = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
         self.rules_in_force(connection)?;
+        self.plugins_in_force(connection)?;
         Ok((self.arguments_checked, pending))
+    }
+
+    fn plugins_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
+        let found = plugins::read(connection)?;
+        if found == self.plugins {
+            return Ok(());
+        }
+        let names = |plugins: &[PluginEntry]| {
+            let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        };
+        let why = format!(
+            "it has {}, where the entries come to {}, or one of them differs",
+            names(&found),
+            names(&self.plugins)
+        );
+        Err(Flaw::Breach(0, Breach::Beside { table: "plugin", why }))
     }
 
     fn rules_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
