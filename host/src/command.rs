@@ -4,6 +4,7 @@ mod daemon;
 mod demo;
 mod demo_server;
 mod log;
+mod plugin;
 mod policy;
 mod run;
 mod verify;
@@ -32,6 +33,7 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::DemoServer => demo_server::serve(),
         Command::Run(run) => run::run(run, Home::find(environment)?),
         Command::Policy(policy) => policy::policy(policy, &Home::find(environment)?),
+        Command::Plugin(plugin) => plugin::plugin(plugin, environment),
         Command::Log(log) => log::show(&log, &Home::find(environment)?),
         Command::Verify(verify) => verify::verify(&verify, &Home::find(environment)?),
         Command::Daemon(daemon) => daemon::daemon(&daemon, &Home::find(environment)?, environment),

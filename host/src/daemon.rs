@@ -4,6 +4,7 @@ mod clock;
 mod gate;
 mod log_file;
 mod orders;
+mod plugins;
 mod policies;
 mod server;
 mod session;

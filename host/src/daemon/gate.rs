@@ -1,6 +1,7 @@
 //! What the connections decide through: the chain and the journal, and the rules that both are about.
 
 mod imagined;
+mod plugins;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,10 +17,10 @@ use callgate_core::rule::RuleEntry;
 use callgate_core::settle::{Decision, decision};
 use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Status};
 use callgate_journal::{
-    AppendError, DroppedNotes, Journal, OpenError, Options, RecordPolicy, RuleChange, RuleChanged, RuleError, Rules,
-    SessionError,
+    AppendError, DroppedNotes, Journal, OpenError, Options, PluginsError, RecordPolicy, RuleChange, RuleChanged,
+    RuleError, Rules, SessionError,
 };
-use callgate_plugin::{Chain, Switch};
+use callgate_plugin::{Chain, Configured, Link, OpenBreaker, Switch};
 
 use self::imagined::{imagined, shown};
 use super::clock::SystemClock;
@@ -70,9 +71,9 @@ impl Open {
             return chain;
         }
         let _one_at_a_time = lock(&self.changing);
-        match self.journal.rules() {
-            Ok(Rules { generation, entries }) if generation != self.switch.chain().generation() => {
-                self.switch.set(self.policies.chain_or_broken(generation, &entries));
+        match self.journal.rules().and_then(|rules| Ok((rules, self.journal.plugins()?))) {
+            Ok((Rules { generation, entries }, plugins)) if generation != self.switch.chain().generation() => {
+                self.switch.set(self.policies.whole_chain(generation, &entries, &plugins.entries));
             }
             Ok(_) => {}
             // What the chain in force says is not settled then: its generation is not the journal's.
@@ -185,9 +186,14 @@ impl Gate {
                 };
             }
         };
+        let plugins = match open.journal.plugins() {
+            Ok(plugins) => open.policies.plugins.make(&plugins.entries, None),
+            Err(failure) => return self.unwritten(&failure),
+        };
+        let chain = made.chain.followed_by(plugins.links());
         let swap = {
             let open = Arc::clone(&open);
-            Box::new(move |_| open.switch.set(made.chain))
+            Box::new(move |_| open.switch.set(chain))
         };
         match open.journal.change_rule(change, generation, swap) {
             Ok(RuleChanged { entry, rule, .. }) => CommandReply::Changed { entry, rule, warnings: made.warnings },
@@ -246,9 +252,8 @@ impl Gate {
     /// What is wrong although the journal is open.
     fn problems(&self, open: &Open) -> Vec<String> {
         let chain = open.chain();
-        let broken = chain.members().iter().zip(chain.links()).filter_map(|(member, link)| {
-            let why = link.why_broken()?;
-            Some(format!("every call is refused: the plugin {} is not ready: {why}", member.plugin))
+        let broken = chain.links().iter().flat_map(|link| {
+            link_problems(link).into_iter().map(|problem| format!("the plugin {}: {problem}", link.member().plugin))
         });
         let journal = open.journal.status();
         let behind = (chain.generation() != journal.generation).then(|| {
@@ -322,8 +327,10 @@ impl Gate {
             clock: Arc::new(SystemClock),
             build: BUILD.to_owned(),
         })?;
+        // What a person changed in the file since the last daemon is journaled before it is in force.
+        journal.change_plugins(&journal.plugins()?, self.config.plugins.clone(), None, Box::new(|_| ()))?;
         let Rules { generation, entries } = journal.rules()?;
-        let switch = Switch::new(policies.chain_or_broken(generation, &entries));
+        let switch = Switch::new(policies.whole_chain(generation, &entries, &self.config.plugins));
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
         Ok(Open { policies: Arc::clone(policies), journal, switch, changing: Mutex::new(()) })
     }
@@ -379,6 +386,20 @@ impl Gate {
     }
 }
 
+/// What is wrong with a plugin of the chain.
+fn link_problems(link: &Link) -> Vec<String> {
+    let broken =
+        link.why_broken().map(|why| format!("every call that it is asked about is refused: it is not ready: {why}"));
+    let breakers = link.plugin().map(Configured::open_breakers).unwrap_or_default();
+    let breakers = breakers.into_iter().map(|OpenBreaker { agent, last, denied }| {
+        let whose = agent.map_or_else(|| "agents that are not established".to_owned(), |agent| agent.name.to_string());
+        let reset = format!("callgate plugin reset {}", link.member().plugin);
+        let problem = format!("it is not asked about calls of {whose} any more ({denied} denied): {last}");
+        hinted(&problem, &reset)
+    });
+    broken.into_iter().chain(breakers).collect()
+}
+
 fn hinted(problem: &str, hint: &str) -> String {
     format!("{problem} (hint: {hint})")
 }
@@ -398,6 +419,15 @@ impl From<OpenError> for Unopened {
 impl From<AppendError> for Unopened {
     fn from(error: AppendError) -> Self {
         Self::from(LedgerFailure::WriteFailed(error.to_string()))
+    }
+}
+
+impl From<PluginsError> for Unopened {
+    fn from(error: PluginsError) -> Self {
+        match error {
+            PluginsError::Unwritten(failure) => Self::from(failure),
+            PluginsError::Stale { .. } => Self::from(LedgerFailure::WriteFailed(error.to_string())),
+        }
     }
 }
 

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use callgate_core::digest::Digest;
 use callgate_core::escape::visible;
 use callgate_core::evaluate::{ChainDefault, Member};
+use callgate_core::plugin::PluginEntry;
 use callgate_core::rule::RuleEntry;
-use callgate_plugin::{Cache, Chain, ConfigureError, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin};
+use callgate_plugin::{Chain, ConfigureError, Engine, Level, Life, Link, LogBatch, LogSink, Plugin};
 use serde::Serialize;
 
+use super::plugins::Plugins;
 use crate::home::Home;
-
-/// The default plugins' components, built from plugins/ and committed with a stamp of the sources they came from.
-const RULES: &[u8] = include_bytes!("../../../plugins/dist/rules.wasm");
+use crate::plugins;
+use crate::plugins::shipped::RULES;
 
 /// The loaded plugins, and how a chain is made of them.
 pub(super) struct Policies {
     rules: Result<Plugin, String>,
     default: ChainDefault,
+    /// The operator's own.
+    pub(super) plugins: Plugins,
     /// One kept instance a core is as many as can be at work.
     cores: usize,
 }
@@ -57,16 +60,18 @@ struct RulesSettings<'a> {
 impl Policies {
     /// Loads them. What cannot be loaded stays in the chain and denies.
     pub(super) fn load(home: &Home, default: ChainDefault) -> Self {
-        let rules = engine(home).and_then(|engine| engine.load(RULES).map_err(|error| error.to_string()));
+        let engine = engine(home);
+        let load = |engine: &Engine| engine.load(RULES).map_err(|error| error.to_string());
+        let rules = engine.as_ref().map_err(Clone::clone).and_then(load);
         if let Err(why) = &rules {
             log::error!("every call is refused: the plugin rules does not load: {why}");
         }
-        Self::of(rules, default)
+        Self::of(rules, default, Plugins::new(home.clone(), engine))
     }
 
     /// With the plugin as it is, or why there is none.
-    pub(super) fn of(rules: Result<Plugin, String>, default: ChainDefault) -> Self {
-        Self { rules, default, cores: std::thread::available_parallelism().map_or(1, usize::from) }
+    pub(super) fn of(rules: Result<Plugin, String>, default: ChainDefault, plugins: Plugins) -> Self {
+        Self { rules, default, plugins, cores: std::thread::available_parallelism().map_or(1, usize::from) }
     }
 
     /// The chain for these rules. An error leaves the chain that is in force as it is.
@@ -92,6 +97,13 @@ impl Policies {
         }
     }
 
+    /// The same with the operator's plugins behind the shipped one.
+    pub(super) fn whole_chain(&self, generation: u64, rules: &[RuleEntry], plugins: &[PluginEntry]) -> Chain {
+        let made = self.plugins.make(plugins, None);
+        self.plugins.keep(&made);
+        self.chain_or_broken(generation, rules).followed_by(made.links())
+    }
+
     /// A chain that denies every call and says why.
     fn broken_chain(generation: u64, why: &str) -> Chain {
         let member = Member { plugin: "rules".to_owned(), component: Digest::of(RULES), settings: Digest::of(b"") };
@@ -105,12 +117,8 @@ impl Policies {
 }
 
 fn engine(home: &Home) -> Result<Engine, String> {
-    let cache = home
-        .compiled()
-        .map_err(|failure| failure.message)
-        .and_then(|folder| Cache::open(folder).map_err(|error| error.to_string()));
-    let cache = cache.inspect_err(|why| log::warn!("plugins are compiled anew at each start: {why}")).ok();
-    Engine::new(Limits::SHIPPED, cache, Arc::new(PluginLog)).map_err(|error| error.to_string())
+    let warn = |why: &str| log::warn!("plugins are compiled anew at each start: {why}");
+    plugins::engine(home, Arc::new(PluginLog), warn)
 }
 
 /// Hands what plugins write to the daemon's log.

@@ -34,8 +34,14 @@ impl Opened {
     fn with(links: Vec<Link>) -> Self {
         let (folder, home) = home();
         let gate = gate(&home);
-        let state =
-            gate.state_with(Arc::new(Policies::of(Err("it is not WebAssembly".to_owned()), ChainDefault::Deny)));
+        let state = {
+            let plugins = crate::daemon::plugins::Plugins::new(home.clone(), Err("it is not WebAssembly".to_owned()));
+            gate.state_with(Arc::new(Policies::of(
+                Err("it is not WebAssembly".to_owned()),
+                ChainDefault::Deny,
+                plugins,
+            )))
+        };
         *gate.state() = state;
         gate.serving().unwrap().switch.set(Chain::new(0, ChainDefault::Allow, links));
         Self { gate, home, _folder: folder }
@@ -139,7 +145,8 @@ fn a_plugin_that_fails_refuses_the_call_and_the_journal_says_how() {
 fn the_status_names_a_plugin_that_is_not_ready() {
     assert_eq!(problems(&Opened::new().gate), Vec::<String>::new());
     let opened = Opened::with(vec![broken("its settings do not load")]);
-    let expected = "every call is refused: the plugin guard is not ready: its settings do not load";
+    let expected =
+        "the plugin guard: every call that it is asked about is refused: it is not ready: its settings do not load";
     assert_eq!(problems(&opened.gate), [expected]);
 }
 
