@@ -252,9 +252,7 @@ impl Gate {
     /// What is wrong although the journal is open.
     fn problems(&self, open: &Open) -> Vec<String> {
         let chain = open.chain();
-        let broken = chain.links().iter().flat_map(|link| {
-            link_problems(link).into_iter().map(|problem| format!("the plugin {}: {problem}", link.member().plugin))
-        });
+        let broken = chain.links().iter().flat_map(link_problems);
         let journal = open.journal.status();
         let behind = (chain.generation() != journal.generation).then(|| {
             let (chain, journal) = (chain.generation(), journal.generation);
@@ -388,13 +386,14 @@ impl Gate {
 
 /// What is wrong with a plugin of the chain.
 fn link_problems(link: &Link) -> Vec<String> {
-    let broken =
-        link.why_broken().map(|why| format!("every call that it is asked about is refused: it is not ready: {why}"));
+    let name = &link.member().plugin;
+    let broken = link.why_broken().map(|why| format!("every call is refused: the plugin {name} is not ready: {why}"));
     let breakers = link.plugin().map(Configured::open_breakers).unwrap_or_default();
     let breakers = breakers.into_iter().map(|OpenBreaker { agent, last, denied }| {
         let whose = agent.map_or_else(|| "agents that are not established".to_owned(), |agent| agent.name.to_string());
-        let reset = format!("callgate plugin reset {}", link.member().plugin);
-        let problem = format!("it is not asked about calls of {whose} any more ({denied} denied): {last}");
+        let reset = format!("callgate plugin reset {name}");
+        let problem =
+            format!("the plugin {name} is not asked about calls of {whose} any more ({denied} denied): {last}");
         hinted(&problem, &reset)
     });
     broken.into_iter().chain(breakers).collect()

@@ -145,8 +145,7 @@ fn a_plugin_that_fails_refuses_the_call_and_the_journal_says_how() {
 fn the_status_names_a_plugin_that_is_not_ready() {
     assert_eq!(problems(&Opened::new().gate), Vec::<String>::new());
     let opened = Opened::with(vec![broken("its settings do not load")]);
-    let expected =
-        "the plugin guard: every call that it is asked about is refused: it is not ready: its settings do not load";
+    let expected = "every call is refused: the plugin guard is not ready: its settings do not load";
     assert_eq!(problems(&opened.gate), [expected]);
 }
 

@@ -24,7 +24,7 @@ fn a_file_that_changed_denies_until_it_is_accepted_with_the_difference_shown() {
     assert_eq!(code_, "plugin-not-ready", "{reason}");
     assert!(reason.contains("guard") && reason.contains("was accepted"), "{reason}");
     let status = session.home.run(&["daemon", "status"]).exits(1);
-    assert!(status.stdout.contains("problem: the plugin guard: "), "{status:?}");
+    assert!(status.stdout.contains("the plugin guard is not ready: "), "{status:?}");
 
     let changed = write(&session.home, "changed.wasm", other_component());
     let accepted = session.home.ok(&["plugin", "install", &changed, "--name", "guard", "--yes"]);
