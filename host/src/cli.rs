@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use callgate_core::digest::Digest;
-use callgate_core::identity::{AgentName, ServerName};
+use callgate_core::identity::{AgentName, BadName, ServerName, SessionId};
 use callgate_core::settle::{Filing, Word};
 
 /// A call gate for AI agents: decides every tools/call before it reaches an MCP server, and writes the decision to a
@@ -25,9 +25,16 @@ pub struct Cli {
 pub enum Command {
     /// Stand in front of one stdio MCP server: put this where the bare command was in a client's configuration.
     Run(Run),
-    /// Rules: what is allowed, denied or asked.
+    /// Rules and budgets: what is allowed, denied or asked, and how many calls go through.
     #[command(subcommand)]
     Policy(Policy),
+    /// Let an agent use a server's tools, within what arguments may be. An agent that has a grant gets nothing but what is
+    /// granted.
+    Grant(Grant),
+    /// Take grants back.
+    Revoke(Revoke),
+    /// Show the grants.
+    Grants(Grants),
     /// Plugins of your own: install, list, build and try them.
     #[command(subcommand)]
     Plugin(plugin::Plugin),
@@ -72,7 +79,7 @@ pub struct Run {
 /// Which agent and server a rule is for.
 #[derive(Args, Debug, Clone)]
 pub struct Scope {
-    /// Only this agent. Until agents are established, no session meets a rule that names one.
+    /// Only this agent. Until agents are established, no session meets a rule or a budget that names one.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<AgentName>,
     /// Only this server.
@@ -107,6 +114,10 @@ pub enum Policy {
         #[command(flatten)]
         scope: Scope,
     },
+    /// Let only so many calls through.
+    Budget(Budget),
+    /// Show what is spent of the budgets, and by whom.
+    Usage(Json),
     /// Remove a rule.
     Remove {
         /// The tool as the rule names it.
@@ -119,9 +130,9 @@ pub enum Policy {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Show the rules.
+    /// Show the rules and budgets.
     List(Json),
-    /// Say what would be decided, and why. Exits 1 when the call would be refused.
+    /// Say what would be decided, and why, and what would be charged. Exits 1 when the call would be refused. Nothing is spent.
     Explain {
         /// The tool.
         tool: String,
@@ -131,10 +142,127 @@ pub enum Policy {
         /// The arguments as a JSON object.
         #[arg(long, value_name = "JSON", default_value = "{}")]
         args: String,
+        /// The session that would make the call, as the log names it. Without it, a new session, which has spent nothing.
+        #[arg(long, value_name = "ID", value_parser = session)]
+        session: Option<SessionId>,
         /// How to print it.
         #[command(flatten)]
         json: Json,
     },
+}
+
+/// `policy budget`
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Budget {
+    /// Something else to do with budgets.
+    #[command(subcommand)]
+    pub change: Option<BudgetChange>,
+    /// How many calls may go through; those that are refused do not count.
+    #[arg(required = true, allow_negative_numbers = true, value_name = "LIMIT")]
+    pub limit: Option<String>,
+    /// Which calls.
+    #[command(flatten)]
+    pub counted: Counted,
+}
+
+/// What else can be done with a budget.
+#[derive(Subcommand, Debug)]
+pub enum BudgetChange {
+    /// Remove a budget. What was spent of it stays spent: a budget for the same calls goes on from there.
+    Remove(Counted),
+}
+
+/// Which calls are counted together.
+#[derive(Args, Debug)]
+pub struct Counted {
+    /// The calls of this tool, an exact name, or of all tools that match a glob: `*` is any text, `?` one character.
+    #[arg(long, required_unless_present = "all_tools", conflicts_with = "all_tools")]
+    pub tool: Option<String>,
+    /// The calls of all tools.
+    #[arg(long)]
+    pub all_tools: bool,
+    /// For whom.
+    #[command(flatten)]
+    pub scope: Scope,
+    /// Counts the calls of several sessions together, for good, instead of each session's anew.
+    #[arg(long, value_name = "WHOM")]
+    pub shared_by: Option<SharedBy>,
+}
+
+/// Whose calls are counted together, as typed.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub enum SharedBy {
+    /// Those of an agent's sessions; all sessions whose agent is not established count as one's.
+    Agent,
+    /// Those of all sessions.
+    Everyone,
+}
+
+/// `grant`
+#[derive(Args, Debug)]
+pub struct Grant {
+    /// The agent that may call.
+    pub agent: AgentName,
+    /// The server whose tools it may call.
+    pub server: ServerName,
+    /// The tool's exact name, or a glob: `*` is any text, `?` one character.
+    #[arg(long, default_value = "*")]
+    pub tool: String,
+    /// What an argument has to match where a call has it: an exact value, a glob (`*` stays within a path segment, `**` crosses
+    /// them), or `re:` and a regular expression. A name with dots also reaches into objects.
+    #[arg(long, value_name = "NAME=PATTERN", num_args = 1..)]
+    pub args: Vec<ArgumentPattern>,
+}
+
+/// An argument's name and its pattern.
+#[derive(Debug, Clone)]
+pub struct ArgumentPattern {
+    /// The name.
+    pub name: String,
+    /// The pattern.
+    pub pattern: String,
+}
+
+impl std::str::FromStr for ArgumentPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, pattern)) if !name.is_empty() => {
+                Ok(Self { name: name.to_owned(), pattern: pattern.to_owned() })
+            }
+            Some(_) => Err("there is no name in front of the `=`; write NAME=PATTERN".to_owned()),
+            None => Err("there is no `=`; write NAME=PATTERN".to_owned()),
+        }
+    }
+}
+
+/// `revoke`
+#[derive(Args, Debug)]
+pub struct Revoke {
+    /// The agent.
+    pub agent: AgentName,
+    /// The server.
+    pub server: ServerName,
+    /// Only the grants for this tool, as they name it. Without it, all of the agent's grants on the server.
+    #[arg(long)]
+    pub tool: Option<String>,
+}
+
+/// `grants`
+#[derive(Args, Debug)]
+pub struct Grants {
+    /// Only this agent's.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<AgentName>,
+    /// How to print it.
+    #[command(flatten)]
+    pub json: Json,
+}
+
+fn session(text: &str) -> Result<SessionId, BadName> {
+    SessionId::try_from(text.to_owned())
 }
 
 /// An effect as typed.
@@ -222,6 +350,10 @@ pub struct Verify {
     /// A head that an earlier `verify` printed; it has to be in the chain.
     #[arg(long, value_name = "HASH")]
     pub expect_head: Option<Digest>,
+    /// Show every counter as it comes out when the charges of all entries are counted anew. They are compared with the counters
+    /// that are written down either way.
+    #[arg(long)]
+    pub counters: bool,
     /// How to print it.
     #[command(flatten)]
     pub json: Json,

@@ -1,8 +1,10 @@
 //! What each command does.
 
+mod budget;
 mod daemon;
 mod demo;
 mod demo_server;
+mod grants;
 mod log;
 mod plugin;
 mod policy;
@@ -33,6 +35,9 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::DemoServer => demo_server::serve(),
         Command::Run(run) => run::run(run, Home::find(environment)?),
         Command::Policy(policy) => policy::policy(policy, &Home::find(environment)?),
+        Command::Grant(grant) => grants::grant(grant, &Home::find(environment)?),
+        Command::Revoke(revoke) => grants::revoke(revoke, &Home::find(environment)?),
+        Command::Grants(grants) => grants::list(&grants, &Home::find(environment)?),
         Command::Plugin(plugin) => plugin::plugin(plugin, environment),
         Command::Log(log) => log::show(&log, &Home::find(environment)?),
         Command::Verify(verify) => verify::verify(&verify, &Home::find(environment)?),

@@ -2,6 +2,7 @@
 
 mod clock;
 mod gate;
+mod identity;
 mod log_file;
 mod orders;
 mod plugins;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use callgate_core::port::Identities;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -27,6 +29,8 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::home::{Home, PRIVATE_FILE_MODE};
 use crate::lock::{self, Announcement, Lock};
 
+pub(crate) use self::identity::Unestablished;
+
 use self::gate::Gate;
 use self::log_file::LogFile;
 use self::server::Server;
@@ -36,7 +40,12 @@ use self::server::Server;
 const SOCKET_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop. Listens before it compiles, so that whoever comes meanwhile waits instead of failing.
-pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> Outcome {
+pub(crate) fn serve(
+    home: &Home,
+    environment: &Environment,
+    detached: bool,
+    identities: Arc<dyn Identities>,
+) -> Outcome {
     home.prepare()?;
     start_log(home, environment, detached)?;
     if detached {
@@ -44,7 +53,7 @@ pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> O
         rustix::process::setsid()
             .map_err(|error| Failure::environment(format!("cannot leave the session: {error}")))?;
     }
-    let served = serve_here(home);
+    let served = serve_here(home, identities);
     if detached && let Err(failure) = &served {
         // Nobody reads its stderr; `callgate daemon start` shows this line of the log.
         log::error!("{failure}");
@@ -52,14 +61,14 @@ pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> O
     served
 }
 
-fn serve_here(home: &Home) -> Outcome {
+fn serve_here(home: &Home, identities: Arc<dyn Identities>) -> Outcome {
     let config = Config::load(&home.config_file())?;
     let mut lock = take_lock(home)?;
     let socket = Socket::bind(home.socket()?)?;
     announce(&mut lock, home, &socket)?;
 
     let (stop, stopped) = tokio::sync::mpsc::channel(1);
-    let gate = Arc::new(Gate::new(home.clone(), config));
+    let gate = Arc::new(Gate::new(home.clone(), config, identities));
     let server = Server::start(&socket.listener, &gate, stop)?;
     gate.open();
     log::info!("serving: build {BUILD}, socket {}", socket.path.display());

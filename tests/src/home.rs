@@ -1,8 +1,12 @@
 //! One `CALLGATE_HOME`, and the proof that nothing of it is left behind.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
 use rustix::process::Signal;
@@ -21,26 +25,57 @@ pub struct Home {
     path: PathBuf,
     /// `None` when somebody else removes the folder.
     _folder: Option<TempDir>,
+    /// Its daemon, when that is not the shipped one.
+    believer: Option<Child>,
 }
 
+/// The evidence for an agent that nobody but the tests' own daemon believes.
+pub const BELIEVED: &str = "believed-by-a-test";
+
 impl Home {
-    /// An empty home.
+    /// A home with nothing but the compiled plugins: compiling them anew for every test would take most of the suite's time.
     #[expect(clippy::new_without_default, reason = "making a folder is no default")]
     pub fn new() -> Self {
+        let home = Self::cold();
+        let folder = home.path.join(COMPILED);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).expect("a folder can be made");
+        for (name, code) in compiled() {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(name));
+            file.and_then(|mut file| file.write_all(code)).expect("a file can be written");
+        }
+        home
+    }
+
+    /// An empty home, as at an install's first start.
+    pub fn cold() -> Self {
         // Short, because a socket's path has to fit into it.
         let folder = tempfile::Builder::new().prefix("cg-").tempdir().expect("a temporary folder can be made");
-        Self { path: folder.path().to_owned(), _folder: Some(folder) }
+        Self { path: folder.path().to_owned(), _folder: Some(folder), believer: None }
     }
 
     /// A home in a folder that somebody else made and removes, for example a mount.
     pub fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), _folder: None }
+        Self { path: path.to_owned(), _folder: None, believer: None }
     }
 
     /// A home with a configuration.
     pub fn configured(yaml: &str) -> Self {
         let home = Self::new();
         home.configure(yaml);
+        home
+    }
+
+    /// A home whose daemon believes every relay what it was told of its agent; see `bin/believer.rs`.
+    #[track_caller]
+    pub fn believing() -> Self {
+        let mut home = Self::new();
+        let log = fs::File::create(home.path.join("daemon.log")).expect("the log can be made");
+        let mut command = Command::new(program::believer());
+        // Called like the shipped daemon, by which it is found.
+        command.args(["daemon", "serve"]).env("CALLGATE_HOME", &home.path).env_remove("CALLGATE_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        home.believer = Some(command.spawn().expect("the believer can be spawned"));
+        wait::until_true("the believer", || home.daemon_pid().is_some());
         home
     }
 
@@ -158,6 +193,22 @@ impl Home {
     }
 }
 
+/// Where a home keeps compiled plugins.
+const COMPILED: &str = "cache/compiled";
+
+/// The shipped plugins as a daemon compiles them, by the names of their files; made once.
+fn compiled() -> &'static [(OsString, Vec<u8>)] {
+    static COMPILED_ONCE: OnceLock<Vec<(OsString, Vec<u8>)>> = OnceLock::new();
+    COMPILED_ONCE.get_or_init(|| {
+        let home = Home::cold();
+        home.start_daemon();
+        home.stop_daemon();
+        let files = fs::read_dir(home.path.join(COMPILED)).expect("the daemon keeps what it compiled");
+        let files = files.map(|file| file.expect("the folder can be read"));
+        files.map(|file| (file.file_name(), fs::read(file.path()).expect("the file can be read"))).collect()
+    })
+}
+
 fn is_daemon(process: &Process) -> bool {
     process.command.contains(" daemon serve")
 }
@@ -168,6 +219,9 @@ impl Drop for Home {
             // A daemon that was stopped by a signal could not stop in good order.
             self.daemons().iter().for_each(|daemon| process::signal(daemon.pid, Signal::CONT));
             let _: Finished = self.run(&["daemon", "stop"]);
+        }
+        if let Some(mut believer) = self.believer.take() {
+            believer.wait().expect("a child can be waited for");
         }
         let deadline = std::time::Instant::now() + wait::PATIENCE;
         while !self.processes().is_empty() && std::time::Instant::now() < deadline && !thread::panicking() {

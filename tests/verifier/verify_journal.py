@@ -6,7 +6,7 @@ usage: verify_journal.py JOURNAL.DB [HEAD]      exits 0 sound, 1 broken, 3 unver
 import hashlib, json, pathlib, sqlite3, struct, sys
 
 KINDS = {"daemon.start", "daemon.stop", "clock.jump", "session.start", "session.end", "call.decision", "call.outcome",
-         "outcome.unknown", "anomaly", "rule.add", "rule.remove",
+         "outcome.unknown", "anomaly", "rule.add", "rule.remove", "budget.add", "budget.remove", "grant.add", "grant.remove",
          "plugin.add", "plugin.change", "plugin.remove", "plugin.order", "plugin.reset"}
 
 
@@ -23,10 +23,19 @@ def check(holds, seq, what):
         raise Broken(f"entry {seq}: {what}")
 
 
+def without_value(of, item):
+    return {name: value for name, value in item.items() if (of, name) not in (("rule", "effect"), ("budget", "limit"))}
+
+
+def key_of(of, item):
+    return of, json.dumps(without_value(of, item), sort_keys=True)
+
+
 def verify(db, wanted):
-    install, generation = db.execute("SELECT install, generation FROM meta").fetchone()
+    install, counted = db.execute("SELECT install, counted FROM meta").fetchone()
     chain = sha256(b"\x03callgate-chain/1", struct.pack(">Q", len(install)), install.encode())
-    seq, time_ms, heads, rules, changes, calls, sessions, plugins, step = 0, -(2**63), {chain}, {}, 0, {}, {}, {}, None
+    seq, time_ms, heads, policy, changes, changed, calls, sessions, pending = 0, -(2**63), {chain}, {}, 0, 0, {}, {}, set()
+    plugins = {}
     for number, at, kind, body, stored, salt, form, value in db.execute("SELECT * FROM entry ORDER BY seq"):
         seq += 1
         check(number == seq, seq, f"missing, {number} comes next")
@@ -51,18 +60,14 @@ def verify(db, wanted):
         elif kind == "session.start":
             check(said["resumed"] or said["session"] not in sessions, seq, "session id used again")
             sessions.setdefault(said["session"], seq)
-        elif kind in ("rule.add", "rule.remove"):
-            rule, changes = said["rule"], changes + 1
-            key = (rule.get("tool"), rule.get("agent"), rule.get("server"))
-            before = rules.pop(key, None)
-            check(said["generation"] == changes, seq, "generation out of order")
-            check(before is None if kind == "rule.add" else before and before[1] == rule["effect"], seq, "rule change")
-            if kind == "rule.add":
-                rules[key] = (seq, rule["effect"])
+        elif kind.startswith(("rule.", "budget.", "grant.")):
+            of, step = kind.split(".")
+            item, key = said[of], key_of(of, said[of])
+            before = policy.pop(key, None)
+            check(before is None if step == "add" else before and before[1] == item, seq, "change of the policy")
+            if step == "add":
+                policy[key] = (seq, item)
         elif kind.startswith("plugin.") and kind != "plugin.reset":
-            changes += (seq - 1, said["generation"]) != step
-            step = (seq, said["generation"])
-            check(said["generation"] == changes, seq, "generation out of order")
             if kind == "plugin.order":
                 check(sorted(said["order"]) == sorted(plugins), seq, "order of other plugins")
                 plugins = {name: plugins[name] for name in said["order"]}
@@ -71,9 +76,20 @@ def verify(db, wanted):
             else:
                 check((said["plugin"]["name"] in plugins) == (kind == "plugin.change"), seq, "plugin change")
                 plugins[said["plugin"]["name"]] = said["plugin"]
+        if kind.startswith(("rule.", "budget.", "grant.", "plugin.")) and kind != "plugin.reset":
+            same_change = changed and changed == seq - 1 and said["generation"] == changes
+            check(same_change or said["generation"] == changes + 1, seq, "generation out of order")
+            changes, changed = said["generation"], seq
+        if seq == counted:
+            pending = {(seq, session) for seq, (session, last) in calls.items() if last is None}
+    check(counted <= seq, 0, f"entry {counted} was counted and is not there")
+    check(counted or not db.execute("SELECT * FROM counter").fetchone(), 0, "counters of nothing")
+    rows = {key_of(of, json.loads(item)): (added, json.loads(item), json.loads(key))
+            for added, of, key, item in db.execute("SELECT added, kind, key, item FROM policy")}
+    expected = {key: (added, item, without_value(key[0], item)) for key, (added, item) in policy.items()}
+    check(rows == expected, 0, "the policy is not what the entries say")
     for sql, expected in (
-        ("SELECT added, effect, tool, agent, server FROM rule", {(*rule, *key) for key, rule in rules.items()}),
-        ("SELECT * FROM open_call", {(seq, session) for seq, (session, last) in calls.items() if last is None}),
+        ("SELECT * FROM open_call", pending),
         ("SELECT * FROM outcome", {(seq, last) for seq, (session, last) in calls.items() if last is not None}),
         ("SELECT id, started FROM session", set(sessions.items())),
         ("SELECT generation FROM meta", {(changes,)}),

@@ -218,6 +218,21 @@ impl Counters {
         self.count = self.owners.values().map(HashMap::len).sum();
     }
 
+    /// What is spent of one counter.
+    pub fn spent(&self, owner: &Owner, name: &Name, now: Moment) -> u64 {
+        let counter = self.owners.get(owner).and_then(|counters| counters.get(name));
+        counter.map_or(0, |counter| counter.spent_at(&name.window, now))
+    }
+
+    /// What is spent of the counters of one name, by owner; those of which nothing is are left out.
+    pub fn spent_by_owner(&self, name: &Name, now: Moment) -> Vec<(Owner, u64)> {
+        let spent = self.owners.iter().filter_map(|(owner, counters)| {
+            let spent = counters.get(name)?.spent_at(&name.window, now);
+            (spent > 0).then(|| (owner.clone(), spent))
+        });
+        spent.collect()
+    }
+
     /// Every counter that says something.
     pub fn all(&self) -> impl Iterator<Item = (&Owner, &Name, &Counter)> {
         self.owners.iter().flat_map(|(owner, counters)| {
@@ -294,6 +309,13 @@ impl Window {
 }
 
 impl Counter {
+    /// What is spent in the window as of now, whenever it was last looked at.
+    fn spent_at(&self, window: &Window, now: Moment) -> u64 {
+        let mut counter = self.clone();
+        counter.expire(window, window.since(now.wall_ms).unwrap_or(self.since_ms), now.steady_ms);
+        counter.spent
+    }
+
     /// Forgets what lies outside the window.
     fn expire(&mut self, window: &Window, since_ms: i64, steady_ms: i64) {
         match window {

@@ -12,8 +12,8 @@ use crate::digest::Digest;
 use crate::evaluate::Member;
 use crate::identity::{Agent, Attribute, Server, SessionId};
 use crate::json;
+use crate::policy::{PolicyItem, PolicyKind};
 use crate::port::Case;
-use crate::rule::RuleEntry;
 use crate::settle::{Decision, Filing, Settled, Word};
 use crate::verdict::{Retry, Rule};
 
@@ -78,6 +78,14 @@ kinds! {
     RuleAdd = "rule.add";
     /// A rule was removed.
     RuleRemove = "rule.remove";
+    /// A budget was added.
+    BudgetAdd = "budget.add";
+    /// A budget was removed.
+    BudgetRemove = "budget.remove";
+    /// A grant was added.
+    GrantAdd = "grant.add";
+    /// A grant was removed.
+    GrantRemove = "grant.remove";
     /// A plugin joined the chain.
     PluginAdd = "plugin.add";
     /// A plugin of the chain was exchanged, set otherwise, or accepted anew.
@@ -88,6 +96,29 @@ kinds! {
     PluginOrder = "plugin.order";
     /// A plugin that failed again and again was given another chance.
     PluginReset = "plugin.reset";
+}
+
+/// What became of an item of the policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PolicyStep {
+    /// It was added.
+    Added,
+    /// It was removed.
+    Removed,
+}
+
+impl Kind {
+    /// The kind of the entry that says of an item what became of it.
+    pub const fn of_policy(kind: PolicyKind, step: PolicyStep) -> Self {
+        match (kind, step) {
+            (PolicyKind::Rule, PolicyStep::Added) => Self::RuleAdd,
+            (PolicyKind::Rule, PolicyStep::Removed) => Self::RuleRemove,
+            (PolicyKind::Budget, PolicyStep::Added) => Self::BudgetAdd,
+            (PolicyKind::Budget, PolicyStep::Removed) => Self::BudgetRemove,
+            (PolicyKind::Grant, PolicyStep::Added) => Self::GrantAdd,
+            (PolicyKind::Grant, PolicyStep::Removed) => Self::GrantRemove,
+        }
+    }
 }
 
 /// What a journal keeps of a call's arguments beside the chain.
@@ -296,12 +327,14 @@ pub enum Side {
     Server,
 }
 
-/// The body of a [`Kind::RuleAdd`] and a [`Kind::RuleRemove`].
+/// The body of an entry about the policy: [`Kind::RuleAdd`] and the like. As JSON `{"rule":{…},"generation":1}`, with `budget`
+/// or `grant` instead.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RuleBody {
-    /// The rule.
-    pub rule: RuleEntry,
-    /// The generation from this entry on.
+pub struct PolicyBody {
+    /// The item that was added or removed.
+    #[serde(flatten)]
+    pub item: PolicyItem,
+    /// The generation from the last entry of the same change on.
     pub generation: u64,
 }
 

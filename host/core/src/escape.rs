@@ -72,6 +72,11 @@ fn push(character: char, shown: &mut String) {
     if is_unseen(character) { shown.extend(character.escape_unicode()) } else { shown.push(character) }
 }
 
+/// The text as one word of a shell's command line.
+pub fn for_shell(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

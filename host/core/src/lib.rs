@@ -5,6 +5,7 @@
 //! committed decision: the only value that releases a call is a [`permit::Permit`].
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod call;
 pub mod canonical;
 pub mod charge;
@@ -15,10 +16,12 @@ pub mod digest;
 pub mod entry;
 pub mod escape;
 pub mod evaluate;
+pub mod grant;
 pub mod identity;
 mod json;
 pub mod permit;
 pub mod plugin;
+pub mod policy;
 pub mod port;
 pub mod read;
 pub mod refusal;

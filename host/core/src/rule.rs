@@ -116,12 +116,27 @@ impl RuleKey {
     /// The key as the command line takes it, for a shell: `'write_*' --server fs`, `--default --agent cursor`.
     pub fn as_arguments(&self) -> String {
         let target = match &self.target {
-            Target::Tool(tool) => format!("'{}'", tool.replace('\'', r"'\''")),
+            Target::Tool(tool) => escape::for_shell(tool),
             Target::Default => "--default".to_owned(),
         };
-        let agent = self.agent.as_ref().map(|agent| format!(" --agent {agent}")).unwrap_or_default();
-        let server = self.server.as_ref().map(|server| format!(" --server {server}")).unwrap_or_default();
-        format!("{target}{agent}{server}")
+        format!("{target}{}", scope_arguments(self.agent.as_ref(), self.server.as_ref()))
+    }
+}
+
+/// What an item is for, as the command line takes it behind something else.
+pub(crate) fn scope_arguments(agent: Option<&AgentName>, server: Option<&ServerName>) -> String {
+    let agent = agent.map(|agent| format!(" --agent {agent}")).unwrap_or_default();
+    let server = server.map(|server| format!(" --server {server}")).unwrap_or_default();
+    agent + &server
+}
+
+/// What an item is for, as a person would say it behind something else.
+pub(crate) fn scope_text(agent: Option<&AgentName>, server: Option<&ServerName>) -> String {
+    match (agent, server) {
+        (None, None) => String::new(),
+        (Some(agent), None) => format!(" (agent {agent})"),
+        (None, Some(server)) => format!(" (server {server})"),
+        (Some(agent), Some(server)) => format!(" (agent {agent}, server {server})"),
     }
 }
 
@@ -131,13 +146,7 @@ impl fmt::Display for RuleKey {
             Target::Tool(tool) => f.write_str(&escape::visible(tool))?,
             Target::Default => f.write_str("every other tool")?,
         }
-        let agent = self.agent.as_ref().map(|agent| format!("agent {agent}"));
-        let server = self.server.as_ref().map(|server| format!("server {server}"));
-        match (agent, server) {
-            (None, None) => Ok(()),
-            (Some(one), None) | (None, Some(one)) => write!(f, " ({one})"),
-            (Some(agent), Some(server)) => write!(f, " ({agent}, {server})"),
-        }
+        f.write_str(&scope_text(self.agent.as_ref(), self.server.as_ref()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::{Applied, Charge, Occasion, Owner};
+use crate::charge::{Applied, Charge, Occasion, Owner, Subject};
 use crate::code::Code;
 use crate::counters::{Counters, Misfit, Moment, Name, Over};
 use crate::evaluate::{ChainDefault, Ruling};
@@ -118,18 +118,64 @@ pub fn settle(case: &Case, present: Present, counters: &mut Counters) -> Option<
         return None;
     }
     let asked = asked(case);
-    let decision = match decision(&evaluated.ruling) {
-        allowed @ Decision::Allowed { .. } => match unfit(&asked, counters, present.now) {
-            None => allowed,
-            Some(reason) => Decision::Refused(reason),
-        },
-        refused @ Decision::Refused(_) => refused,
-    };
+    let decision = charged(decision(&evaluated.ruling), &asked, counters, present.now);
     let is_allowed = matches!(decision, Decision::Allowed { .. });
     let due = asked.into_iter().filter(|asked| is_allowed || asked.charge.occasion == Occasion::Attempted);
     // What cannot be counted of a refused call changes nothing about it; of an allowed one it was checked.
     let charges = due.filter_map(|due| counters.apply(&due.owner, due.name, due.charge, present.now).ok()).collect();
     Some(Settled { decision, charges })
+}
+
+/// What settling a case would come to now, with nothing charged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// The decision.
+    pub decision: Decision,
+    /// What each plugin asks to charge, in order.
+    pub charges: Vec<Foreseen>,
+}
+
+/// A charge that nobody makes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Foreseen {
+    /// The plugin instance that asks for it.
+    pub plugin: String,
+    /// The setting it stands for.
+    pub rule: Rule,
+    /// Whose counter it is.
+    pub subject: Subject,
+    /// What it would add.
+    pub amount: u64,
+    /// What is spent of the limit already.
+    pub spent: u64,
+    /// What the counter may reach.
+    pub limit: u64,
+}
+
+/// Tells what [`settle`] would come to, and changes nothing that a call could notice.
+pub fn forecast(case: &Case, now: Moment, counters: &mut Counters) -> Forecast {
+    let asked = asked(case);
+    let decision = charged(decision(&case.evaluated.ruling), &asked, counters, now);
+    let foreseen = |Asked { owner, name, charge }: &Asked| Foreseen {
+        plugin: name.plugin.clone(),
+        rule: charge.rule.clone(),
+        subject: charge.subject,
+        amount: charge.amount,
+        spent: counters.spent(owner, name, now),
+        limit: charge.limit,
+    };
+    Forecast { decision, charges: asked.iter().map(foreseen).collect() }
+}
+
+/// What a decision comes to once the charges have been looked at.
+fn charged(decision: Decision, asked: &[Asked<'_>], counters: &mut Counters, now: Moment) -> Decision {
+    match decision {
+        allowed @ Decision::Allowed { .. } => match unfit(asked, counters, now) {
+            None => allowed,
+            Some(reason) => Decision::Refused(reason),
+        },
+        refused @ Decision::Refused(_) => refused,
+    }
 }
 
 /// A charge, and the counter that it is for.
@@ -194,7 +240,7 @@ fn uncounted(why: &str) -> Reason {
     Reason::of(Code::ChargeUncounted, format!("what this call consumes cannot be counted: {why}"), Retry::Later)
 }
 
-/// What a ruling comes to when nothing else has a say; `explain` tells this.
+/// What a ruling comes to when nothing else has a say.
 pub fn decision(ruling: &Ruling) -> Decision {
     match ruling {
         Ruling::Default(ChainDefault::Allow) => Decision::Allowed { plugin: None, rule: None },

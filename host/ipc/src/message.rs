@@ -2,15 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use callgate_core::budget::BudgetEntry;
 use callgate_core::call::Listed;
+use callgate_core::charge::Owner;
 use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{Outcome, Side};
+use callgate_core::grant::GrantsOf;
 use callgate_core::identity::{AgentName, PluginName, ServerName, SessionId};
 use callgate_core::permit::Permit;
 use callgate_core::plugin::PluginEntry;
+use callgate_core::policy::{PolicyChange, PolicyItem};
 use callgate_core::refusal::Reason;
-use callgate_core::rule::{RuleEntry, RuleKey};
+use callgate_core::settle::Foreseen;
 
 use crate::frame::{Malformed, Message};
 
@@ -173,12 +177,14 @@ pub struct Refused {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// Adds a rule.
-    AddRule(RuleEntry),
-    /// Removes a rule.
-    RemoveRule(RuleKey),
+    /// Changes the policy: all of it or nothing.
+    Change(Vec<PolicyChange>),
+    /// Removes grants, all of these or none.
+    Revoke(GrantsOf),
     /// What would be decided.
     Explain(Explain),
+    /// What is spent of the budgets.
+    Usage,
     /// How the plugins of the chain are.
     Plugins,
     /// Takes another list of plugins into force.
@@ -233,21 +239,16 @@ pub struct Explain {
     pub server: Option<ServerName>,
     /// The arguments as JSON text.
     pub arguments: String,
+    /// The session whose call it would be; without one, a new session.
+    pub session: Option<SessionId>,
 }
 
 /// What a command is answered.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CommandReply {
-    /// Done; the entry that says so.
-    Changed {
-        /// The journal entry.
-        entry: u64,
-        /// The rule that was added or removed.
-        rule: RuleEntry,
-        /// What a person should look at, although the rules load.
-        warnings: Vec<String>,
-    },
+    /// The policy was changed.
+    Changed(Changed),
     /// The plugins of the chain, in order.
     Plugins(Vec<PluginState>),
     /// The list is in force.
@@ -265,7 +266,9 @@ pub enum CommandReply {
         breakers: u64,
     },
     /// The explanation.
-    Explained(Explained),
+    Explained(Box<Explained>),
+    /// What is spent.
+    Usage(Usage),
     /// The status.
     Status(Status),
     /// The daemon stops after this.
@@ -281,6 +284,55 @@ pub enum CommandReply {
     },
 }
 
+/// A change of the policy that was made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Changed {
+    /// What was added or removed, as much of it as fits into a message.
+    pub items: Vec<ChangedItem>,
+    /// How much more that was.
+    pub more: u64,
+    /// What a person should look at, although it is in force.
+    pub warnings: Vec<String>,
+}
+
+/// An item that was added or removed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChangedItem {
+    /// The journal entry that says so.
+    pub entry: u64,
+    /// The item.
+    pub item: PolicyItem,
+}
+
+/// What is spent of the budgets in force.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Usage {
+    /// Every budget, in the order in which they were added.
+    pub budgets: Vec<BudgetUsage>,
+}
+
+/// What is spent of one budget.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BudgetUsage {
+    /// The budget.
+    pub budget: BudgetEntry,
+    /// By whom, who spent most first; as many as fit into a message.
+    pub spent: Vec<Spent>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+/// What one owner of a counter has spent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Spent {
+    /// Who.
+    pub by: Owner,
+    /// How much.
+    pub spent: u64,
+    /// How much is left.
+    pub left: u64,
+}
+
 /// Whose fault a failed command is; decides the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -294,7 +346,7 @@ pub enum Fault {
 /// An explanation: the daemon's own decision on a call that nobody makes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Explained {
-    /// What the chain says.
+    /// What would be decided.
     pub verdict: callgate_core::settle::Word,
     /// Why it would be refused; `None` when it would be forwarded.
     pub refusal: Option<Reason>,
@@ -306,6 +358,8 @@ pub struct Explained {
     pub notes: Vec<String>,
     /// What each plugin of the chain said, in order.
     pub opinions: Vec<PluginOpinion>,
+    /// What the call would be charged, in order.
+    pub charges: Vec<Foreseen>,
     /// The chain's generation.
     pub generation: u64,
 }

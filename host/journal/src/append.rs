@@ -28,6 +28,10 @@ const fn stands_alone(kind: Kind) -> bool {
         | Kind::OutcomeUnknown
         | Kind::RuleAdd
         | Kind::RuleRemove
+        | Kind::BudgetAdd
+        | Kind::BudgetRemove
+        | Kind::GrantAdd
+        | Kind::GrantRemove
         | Kind::PluginAdd
         | Kind::PluginChange
         | Kind::PluginRemove

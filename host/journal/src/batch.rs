@@ -13,7 +13,7 @@ use crate::chain;
 use crate::clock::Reading;
 use crate::error;
 use crate::store::Head;
-use crate::tally::Tally;
+use crate::tally::{OpenCalls, Tally};
 
 /// A larger body is refused, and with it the call it is about: a body is text about a call, and the parts that a client
 /// chooses (a tool's name, an id) would otherwise let it write as much as a frame may hold.
@@ -142,8 +142,13 @@ impl<'a> Batch<'a> {
         (&mut self.tally.counters, now)
     }
 
-    /// Writes the counters down when it is time to.
-    pub(crate) fn write_counters(&mut self) -> rusqlite::Result<()> {
+    /// The calls that are open.
+    pub(crate) fn open_calls(&mut self) -> &mut OpenCalls {
+        &mut self.tally.open_calls
+    }
+
+    /// Writes down what is kept in memory when it is time to.
+    pub(crate) fn write_tally(&mut self) -> rusqlite::Result<()> {
         let now = self.now();
         self.tally.write(self.connection, self.state.seq, now)
     }

@@ -1,13 +1,14 @@
 //! Calls: their decisions, settled inside the transaction that writes them, and what became of those that were allowed.
 
+use std::convert::Infallible;
+
 use callgate_core::entry::{self, Draft, Kind, Outcome, OutcomeBody, Record};
 use callgate_core::identity::{ServerName, SessionId};
 use callgate_core::port::{Case, LedgerFailure, Settlement};
 use callgate_core::settle::{self, Decision, Present};
-use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, params};
 
-use crate::batch::{Batch, Failure, Lost, Stop, signed, unsigned};
+use crate::batch::{Batch, Lost, Stop, signed};
 use crate::work::Work;
 
 /// How much is kept of the arguments of calls.
@@ -50,11 +51,8 @@ impl Work for Settling {
 
     fn write(&mut self, batch: &mut Batch) -> Result<(), Lost> {
         for case in &self.cases {
-            let settled = batch.alone(|batch| settle(batch, case, self.record.of(&case.call.caller.server.name)))?;
-            self.results.push(settled.map_err(|failure| match failure {
-                Failure::Refused(never) => match never {},
-                Failure::Unwritten(failure) => failure,
-            }));
+            let settled = settle(batch, case, self.record.of(&case.call.caller.server.name))?;
+            self.results.push(settled);
         }
         Ok(())
     }
@@ -70,26 +68,42 @@ impl Work for Settling {
     }
 }
 
-fn settle(batch: &mut Batch, case: &Case, record: Record) -> Result<Settlement, Stop<std::convert::Infallible>> {
+/// Settles one case and writes it. Its entry is all that it writes, and the last that can fail: a case that fails has written
+/// nothing, or the whole transaction is lost. So it needs no savepoint, which would cost more than its row does.
+fn settle(batch: &mut Batch, case: &Case, record: Record) -> Result<Result<Settlement, LedgerFailure>, Lost> {
+    let (counters, _) = batch.counters();
+    let mark = counters.mark();
+    let written = match drafted(batch, case, record) {
+        Ok(None) => return Ok(Ok(Settlement::Stale)),
+        Ok(Some((draft, decision))) => batch.append::<Infallible>(&draft).map(|entry| (entry, decision)),
+        Err(failure) => Err(Stop::Unwritable(failure)),
+    };
+    let failure = match written {
+        Ok((entry, decision)) => {
+            if matches!(decision, Decision::Allowed { .. }) {
+                batch.open_calls().insert(entry, case.call.session.clone());
+            }
+            return Ok(Ok(Settlement::Committed { entry, decision }));
+        }
+        Err(Stop::Unwritable(failure)) => failure,
+        Err(Stop::Storage(error) | Stop::Chain(error)) => return Err(Lost(error)),
+        Err(Stop::Refused(never)) => match never {},
+    };
+    let (counters, _) = batch.counters();
+    counters.roll_back(mark);
+    Ok(Err(failure))
+}
+
+/// The entry of a case, and what it decides; `None` when the case is stale.
+fn drafted(batch: &mut Batch, case: &Case, record: Record) -> Result<Option<(Draft, Decision)>, LedgerFailure> {
     let generation = batch.generation();
     let (counters, now) = batch.counters();
-    let Some(settled) = settle::settle(case, Present { generation, now }, counters) else {
-        return Ok(Settlement::Stale);
-    };
+    let Some(settled) = settle::settle(case, Present { generation, now }, counters) else { return Ok(None) };
     let mut salt = [0; 16];
-    getrandom::fill(&mut salt).map_err(|error| {
-        Stop::Unwritable(LedgerFailure::WriteFailed(format!("there is no randomness for a salt: {error}")))
-    })?;
+    getrandom::fill(&mut salt)
+        .map_err(|error| LedgerFailure::WriteFailed(format!("there is no randomness for a salt: {error}")))?;
     let draft = entry::decision_draft(case, &settled, now.steady_ms, record, salt);
-    let decision = settled.decision;
-    let entry = batch.append(&draft)?;
-    if matches!(decision, Decision::Allowed { .. }) {
-        batch
-            .connection()
-            .prepare_cached("INSERT INTO open_call VALUES (?1, ?2)")?
-            .execute(params![signed(entry), case.call.session.as_str()])?;
-    }
-    Ok(Settlement::Committed { entry, decision })
+    Ok(Some((draft, settled.decision)))
 }
 
 /// The form of kept arguments as it is stored.
@@ -126,13 +140,8 @@ pub(crate) struct NotAwaited;
 /// Writes an outcome. One that comes after the call was given up as unknown is written all the same; a second one is not.
 pub(crate) fn write_outcome(batch: &mut Batch, answered: &Answered) -> Result<u64, Stop<NotAwaited>> {
     let Answered { session, decision, outcome, took_ms } = answered;
-    let open: Option<String> = batch
-        .connection()
-        .prepare_cached("SELECT session FROM open_call WHERE decision = ?1")?
-        .query_row([signed(*decision)], |row| row.get(0))
-        .optional()?;
-    let awaited = match open {
-        Some(of) => of == session.as_str(),
+    let awaited = match batch.open_calls().get(decision) {
+        Some(of) => of == session,
         None => given_up(batch, *decision)?.is_some_and(|body| body.session == *session),
     };
     if !awaited {
@@ -160,31 +169,22 @@ fn given_up(batch: &Batch, decision: u64) -> rusqlite::Result<Option<OutcomeBody
 /// Gives up on calls that a process left open when it ended, and returns how many there were. Nobody can know what became
 /// of them: the server may have run them.
 pub(crate) fn give_up_open_calls(batch: &mut Batch) -> Result<usize, Lost> {
-    let open = open_calls(batch)?;
-    for (decision, session) in &open {
-        let body = OutcomeBody { session: session.clone(), decision: *decision, outcome: None, took_ms: None };
+    let open = batch.open_calls().clone();
+    let count = open.len();
+    for (decision, session) in open {
+        let body = OutcomeBody { session, decision, outcome: None, took_ms: None };
         let entry = batch.chain(&Draft::of(Kind::OutcomeUnknown, &body))?;
-        close(batch, *decision, entry)?;
+        close(batch, decision, entry)?;
     }
-    Ok(open.len())
-}
-
-fn open_calls(batch: &Batch) -> rusqlite::Result<Vec<(u64, SessionId)>> {
-    let mut query = batch.connection().prepare("SELECT decision, session FROM open_call ORDER BY decision")?;
-    let read = |row: &rusqlite::Row| {
-        let session = SessionId::try_from(row.get::<_, String>(1)?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, error.into()))?;
-        Ok((unsigned(row.get(0)?)?, session))
-    };
-    query.query_map([], read)?.collect()
+    Ok(count)
 }
 
 /// A call is open no more; `entry` is the last that is known of it.
-fn close(batch: &Batch, decision: u64, entry: u64) -> rusqlite::Result<()> {
-    batch.connection().prepare_cached("DELETE FROM open_call WHERE decision = ?1")?.execute([signed(decision)])?;
+fn close(batch: &mut Batch, decision: u64, entry: u64) -> rusqlite::Result<()> {
     batch
         .connection()
         .prepare_cached("INSERT INTO outcome VALUES (?1, ?2) ON CONFLICT DO UPDATE SET entry = excluded.entry")?
         .execute(params![signed(decision), signed(entry)])?;
+    batch.open_calls().remove(&decision);
     Ok(())
 }

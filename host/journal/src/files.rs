@@ -1,5 +1,6 @@
 //! The journal's files: who may read them, that they are on the disk, and whether they still are where they were.
 
+use std::cell::Cell;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -7,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
+/// How coarse a file system's times may be: two changes within it can have one time.
+const CHANGE_MS: i64 = 2_000;
 
 /// One file, whatever it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,8 +32,31 @@ impl Identity {
 /// The three files of an open database. SQLite keeps them open, so that none of their inodes can be used again meanwhile.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
+    folder: PathBuf,
+    /// The folder when all three were last seen in it. While it stays as it was they are still there: one look around a
+    /// commit instead of three, each of which takes as long as a write.
+    seen: Cell<Option<Listing>>,
     database: (PathBuf, Identity),
     log: [(PathBuf, Identity); 2],
+}
+
+/// A folder, and when a name in it was last made, removed or moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Listing {
+    folder: Identity,
+    changed: (i64, i64),
+}
+
+impl Listing {
+    /// The folder at `path`; `None` when there is none, or it changed so lately that its time would not tell another change
+    /// from this one.
+    fn of(path: &Path, now_ms: i64) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        let changed_ms = metadata.ctime().saturating_mul(1_000);
+        let settled = now_ms.saturating_sub(changed_ms) > CHANGE_MS;
+        settled.then_some(Self { folder: Identity { device: metadata.dev(), inode: metadata.ino() }, changed })
+    }
 }
 
 /// What became of an open database.
@@ -52,10 +78,23 @@ impl OpenFiles {
             None => Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is missing", path.display()))),
         };
         let log = [there(beside(database, "-wal"))?, there(beside(database, "-shm"))?];
-        Ok(Self { database: there(database.to_owned())?, log })
+        let folder = parent(database).to_owned();
+        Ok(Self { folder, seen: Cell::new(None), database: there(database.to_owned())?, log })
     }
 
-    /// Looks where the database is: one `lstat`, about a microsecond, so that it can be asked around every commit.
+    /// Whether all three are where they were, which is looked at around every commit. `now_ms` is the wall clock's time.
+    pub(crate) fn are_in_place(&self, now_ms: i64) -> io::Result<bool> {
+        let listing = Listing::of(&self.folder, now_ms);
+        if listing.is_some() && listing == self.seen.get() {
+            return Ok(true);
+        }
+        // The folder's time is older than this look at the files: a change that comes later shows in it.
+        let in_place = self.database()? == Whereabouts::InPlace && self.log_is_in_place()?;
+        self.seen.set(listing.filter(|_| in_place));
+        Ok(in_place)
+    }
+
+    /// Looks where the database is.
     pub(crate) fn database(&self) -> io::Result<Whereabouts> {
         let (path, identity) = &self.database;
         Ok(match Identity::of(path)? {

@@ -4,10 +4,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use callgate_core::charge::Owner;
+use callgate_core::counters::Name;
 use callgate_core::entry::{Draft, Outcome, SessionStartBody};
 use callgate_core::identity::{PluginName, SessionId};
 use callgate_core::plugin::PluginEntry;
+use callgate_core::policy::PolicyChange;
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
+use callgate_core::settle::{self, Forecast};
 
 use crate::append::{AppendError, Entries};
 use crate::batch::{Batch, Stop};
@@ -16,8 +20,8 @@ use crate::error::OpenError;
 use crate::install;
 use crate::notes::{DroppedNotes, Note, Notes};
 use crate::plugins::{self, Plugins, PluginsChanged, PluginsError, Replacing};
+use crate::policy::{self, Changing, Policy, PolicyChanged, PolicyError, Swap};
 use crate::queue::{Queue, Together};
-use crate::rules::{self, Changing, RuleChange, RuleChanged, RuleError, Rules, Swap};
 use crate::sessions::{Opening, SessionError};
 use crate::store::Head;
 use crate::work::{Item, One, Work};
@@ -121,26 +125,40 @@ impl Journal {
         self.shared.submit(One::of(Opening(start)))
     }
 
-    /// Changes the rules: the table, the generation and the entry in one transaction.
+    /// Changes the policy: the table, the generation and one entry a change, in one transaction and all of it or nothing.
     ///
-    /// `expected_generation` is that of the rules the caller built the new chain from. `swap` takes the new chain into force;
+    /// `expected_generation` is that of the policy the caller built the new chain from. `swap` takes the new chain into force;
     /// it runs after the COMMIT and before anything else is settled or anybody is told, so that the chain and the journal's
     /// generation change as one. It runs on whatever thread commits, and must not write to the journal.
     ///
-    /// After [`RuleError::Unwritten`] the change may have been made all the same, as after every COMMIT whose answer is lost:
-    /// a generation in [`Self::status`] that the chain does not have says so, and [`Self::rules`] what to build it from.
-    pub fn change_rule(
+    /// After [`PolicyError::Unwritten`] the changes may have been made all the same, as after every COMMIT whose answer is
+    /// lost: a generation in [`Self::status`] that the chain does not have says so, and [`Self::policy`] what to build it from.
+    pub fn change_policy(
         &self,
-        change: RuleChange,
+        changes: Vec<PolicyChange>,
         expected_generation: u64,
         swap: Swap,
-    ) -> Result<RuleChanged, RuleError> {
-        self.shared.submit(One::of(Changing { change, expected_generation, swap: Some(swap) }))
+    ) -> Result<PolicyChanged, PolicyError> {
+        self.shared.submit(One::of(Changing { changes, expected_generation, swap: Some(swap) }))
     }
 
-    /// The rules in force.
-    pub fn rules(&self) -> Result<Rules, LedgerFailure> {
-        lock(&self.shared.writer).read(rules::read)
+    /// The policy in force.
+    pub fn policy(&self) -> Result<Policy, LedgerFailure> {
+        lock(&self.shared.writer).read(policy::read)
+    }
+
+    /// What would come of a case now: nothing is written, and nothing charged.
+    pub fn forecast(&self, case: &Case) -> Result<Forecast, LedgerFailure> {
+        let mut writer = lock(&self.shared.writer);
+        let (counters, now) = writer.counters()?;
+        Ok(settle::forecast(case, now, counters))
+    }
+
+    /// What is spent of the counters of each name, by owner, as of the newest commit.
+    pub fn spent(&self, names: &[Name]) -> Result<Vec<Vec<(Owner, u64)>>, LedgerFailure> {
+        let mut writer = lock(&self.shared.writer);
+        let (counters, now) = writer.counters()?;
+        Ok(names.iter().map(|name| counters.spent_by_owner(name, now)).collect())
     }
 
     /// Puts a list of plugins in the place of the one in force: the table, an entry for every step from one to the other, and
@@ -161,7 +179,7 @@ impl Journal {
     /// The plugins in force.
     pub fn plugins(&self) -> Result<Plugins, LedgerFailure> {
         lock(&self.shared.writer).read(|connection| {
-            let generation = rules::read(connection)?.generation;
+            let generation = policy::generation(connection)?;
             Ok(Plugins { generation, entries: plugins::read(connection)? })
         })
     }

@@ -1,5 +1,5 @@
 //! The journal: a hash-chained record of every decision, committed before the decision takes effect, and the operator's
-//! rules, each change of which is an entry in the same transaction.
+//! policy, each change of which is an entry in the same transaction.
 //!
 //! [`Journal`] writes, one a process; [`Reader`] reads, beside it or without it. Bodies are made once and hashed as the
 //! bytes they are: nothing here ever writes a body again to check it. docs/reference/journal-format.md is normative.
@@ -17,9 +17,9 @@ mod install;
 mod journal;
 mod notes;
 mod plugins;
+mod policy;
 mod queue;
 mod reader;
-mod rules;
 mod schema;
 mod sessions;
 mod store;
@@ -41,10 +41,10 @@ pub use install::InstallId;
 pub use journal::{Journal, Options, Status};
 pub use notes::{DroppedNotes, NOTE_BYTES_MAX, NOTES_MAX};
 pub use plugins::{PLUGINS_MAX, Plugins, PluginsChanged, PluginsError};
+pub use policy::{Policy, PolicyChanged, PolicyError, Swap};
 pub use queue::{BATCH_ITEMS_MAX, WAITING_ITEMS_MAX};
 pub use reader::{Filter, PAGE_ENTRIES_MAX, Page, ReadError, Reader};
-pub use rules::{RuleChange, RuleChanged, RuleError, Rules, Swap};
 pub use sessions::SessionError;
 pub use store::Head;
-pub use verify::{Breach, Claim, Sound, Verification, verify};
+pub use verify::{Breach, Claim, Counted, CounterState, Sound, Verification, verify};
 pub use view::{CallState, Content, DecisionView, Entry, OutcomeView};

@@ -7,7 +7,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, params};
 
 use crate::batch::{Batch, Stop, signed};
-use crate::rules::Swap;
+use crate::policy::Swap;
 use crate::work::Item;
 
 /// How many plugins a list may hold: each is a place in the chain that every call is put before.

@@ -149,7 +149,8 @@ impl Drop for Leading<'_> {
         }
         // The next batch is begun before this one's callers are woken: there may be hundreds of them.
         self.queue.hand_over();
-        self.batch.iter().for_each(|member| member.tell(Turn::Done));
+        // The first of them leads, and waits for nobody.
+        self.batch.iter().skip(1).for_each(|member| member.tell(Turn::Done));
     }
 }
 

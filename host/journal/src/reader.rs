@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use callgate_core::entry::Kind;
 use callgate_core::identity::ServerName;
-use callgate_core::rule::Target;
 use callgate_core::settle::Filing;
 use rusqlite::Connection;
 
 use crate::batch::{signed, unsigned};
 use crate::error::{self, OpenError};
 use crate::install::{self, InstallId};
-use crate::rules::{self, Rules};
+use crate::policy::{self, Policy};
 use crate::schema;
 use crate::store::Head;
 use crate::view::{COLUMNS, Content, Entry};
@@ -113,16 +112,14 @@ impl Reader {
         Ok(newest.unwrap_or_else(|| Head { entries: 0, chain: crate::chain::genesis(&self.install) }))
     }
 
-    /// The rules in force.
-    pub fn rules(&self) -> Result<Rules, ReadError> {
-        self.snapshot(|| rules::read(&self.connection))
+    /// The policy in force.
+    pub fn policy(&self) -> Result<Policy, ReadError> {
+        self.snapshot(|| policy::read(&self.connection))
     }
 
-    /// How many allowed calls wait for their outcome.
-    pub fn pending_calls(&self) -> Result<u64, ReadError> {
-        self.connection
-            .query_row("SELECT count(*) FROM open_call", [], |row| unsigned(row.get(0)?))
-            .map_err(|error| self.failed(&error))
+    /// Whether a session was ever opened for this server.
+    pub fn has_seen(&self, server: &ServerName) -> Result<bool, ReadError> {
+        self.snapshot(|| policy::has_seen(&self.connection, server))
     }
 
     /// The entries after number `after` that fit, at most `limit` and [`PAGE_ENTRIES_MAX`] of them.
@@ -219,13 +216,7 @@ impl Filter {
                 fits(Some(&decision.server.name), Some(&decision.tool), Some(decision.decision))
             }),
             Content::SessionStart(body) => fits(Some(&body.server.name), None, None),
-            Content::RuleAdd(body) | Content::RuleRemove(body) => {
-                let tool = match &body.rule.key.target {
-                    Target::Tool(tool) => Some(tool.as_str()),
-                    Target::Default => None,
-                };
-                fits(body.rule.key.server.as_ref(), tool, None)
-            }
+            Content::PolicyAdd(body) | Content::PolicyRemove(body) => fits(body.item.server(), body.item.tool(), None),
             Content::DaemonStart(_)
             | Content::DaemonStop(_)
             | Content::ClockJump(_)

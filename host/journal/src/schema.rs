@@ -25,8 +25,8 @@ const LOG_BYTES_KEPT: i64 = 8 * 1024 * 1024;
 /// Every statement of the writer stays prepared; there are fewer than this.
 const STATEMENTS_MAX: usize = 48;
 
-/// What a decision writes is on its way to every call, so it is two rows: the arguments lie in the entry's own row, beside what
-/// is hashed, and the hot tables have no foreign keys. The triggers and the checks are against accidents, not against someone who edits the file: that is what the chain shows.
+/// What a decision writes is on its way to every call, so it is one row: the arguments lie in the entry's own row, beside what
+/// is hashed, and that the call is open is not written with it. The triggers and the checks are against accidents, not against someone who edits the file: that is what the chain shows.
 pub(crate) const TABLES: &str = "
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -65,19 +65,18 @@ CREATE TABLE session (
     id TEXT PRIMARY KEY,
     started INTEGER NOT NULL REFERENCES entry (seq)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE rule (
+CREATE TABLE policy (
     added INTEGER PRIMARY KEY REFERENCES entry (seq),
-    effect TEXT NOT NULL CHECK (effect IN ('deny', 'ask', 'allow')),
-    tool TEXT,
-    agent TEXT,
-    server TEXT
+    kind TEXT NOT NULL CHECK (kind IN ('rule', 'budget', 'grant')),
+    key TEXT NOT NULL,
+    item TEXT NOT NULL,
+    UNIQUE (kind, key)
 ) STRICT;
 CREATE TABLE plugin (
     position INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     entry TEXT NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX rule_key ON rule (tool IS NULL, ifnull(tool, ''), ifnull(agent, ''), ifnull(server, ''));
 
 CREATE TRIGGER entry_kept_as_written BEFORE UPDATE OF seq, time_ms, kind, body, chain ON entry
     BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;

@@ -1,6 +1,6 @@
 //! Verifies a journal: every hash over the bytes as stored, and that the tables beside the chain say what the entries say.
 //!
-//! One pass in the order of the chain, with memory for the calls that are open and the rules in force and nothing else.
+//! One pass in the order of the chain, with memory for the calls that are open, the policy in force and the counters, and nothing else.
 //! Never writes, and never serialises a body again.
 
 mod beside;
@@ -8,6 +8,8 @@ mod beside;
 use std::fmt;
 use std::path::Path;
 
+use callgate_core::charge::Owner;
+use callgate_core::counters::Name;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{Kind, UnknownKind};
 use rusqlite::{ErrorCode, Row};
@@ -19,7 +21,7 @@ use crate::install::InstallId;
 use crate::reader::Reader;
 use crate::store::Head;
 use crate::view::COLUMNS;
-use beside::Beside;
+use beside::{Beside, Ended};
 
 /// What came of verifying a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +57,30 @@ pub struct Sound {
     pub arguments: u64,
     /// How many allowed calls wait for their outcome.
     pub pending_calls: u64,
+    /// What the charges come to.
+    pub counted: Counted,
+}
+
+/// The counters, counted anew from the entries.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// How many charges were counted. Each brought its counter to what its entry says.
+    pub charges: u64,
+    /// After which entry the counters were last written down, just as they are counted; 0 when they never were.
+    pub written_after: u64,
+    /// Every counter that says something as of the newest charge, in an order that depends on nothing else.
+    pub counters: Vec<CounterState>,
+}
+
+/// One counter.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CounterState {
+    /// Its name.
+    pub name: Name,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What is spent.
+    pub spent: u64,
 }
 
 /// What a verification proved.
@@ -166,13 +192,20 @@ impl Reader {
         let mut walk = Walk::from(chain::genesis(&self.install), expected_head);
         let verified = self.snapshot(|| Ok(walk.run(self)));
         match verified {
-            Ok(Ok((arguments, pending_calls))) => {
+            Ok(Ok(Ended { arguments, pending_calls, counted })) => {
                 let head = Head { entries: walk.seq, chain: walk.chain };
                 let claim = match walk.found_at {
                     Some(kept) => Claim::ChainedThrough { entries: head.entries, kept },
                     None => Claim::Chained { entries: head.entries },
                 };
-                Verification::Sound(Sound { install: self.install.clone(), head, claim, arguments, pending_calls })
+                Verification::Sound(Sound {
+                    install: self.install.clone(),
+                    head,
+                    claim,
+                    arguments,
+                    pending_calls,
+                    counted,
+                })
             }
             Ok(Err(Flaw::Breach(seq, breach))) => Verification::Broken { seq, breach },
             Ok(Err(Flaw::Storage(error))) => self.unread(walk.seq + 1, &error),
@@ -227,8 +260,8 @@ impl Walk {
         Self { seq: 0, time_ms: i64::MIN, chain: genesis, expected_head, found_at }
     }
 
-    /// Walks to the end; how many calls' arguments were checked, and how many calls are pending.
-    fn run(&mut self, reader: &Reader) -> Result<(u64, u64), Flaw> {
+    /// Walks to the end.
+    fn run(&mut self, reader: &Reader) -> Result<Ended, Flaw> {
         let connection = &reader.connection;
         let mut beside = Beside::of(connection);
         let mut tables = beside.open()?;
@@ -238,10 +271,10 @@ impl Walk {
             let kind = self.step(row)?;
             tables.entry(self.seq, kind, row)?;
         }
-        let counts = tables.end(connection)?;
+        let ended = tables.end(connection)?;
         match self.expected_head {
             Some(head) if self.found_at.is_none() => Err(Flaw::Breach(self.seq, Breach::HeadNotFound(head))),
-            _ => Ok(counts),
+            _ => Ok(ended),
         }
     }
 

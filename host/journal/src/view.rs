@@ -2,10 +2,11 @@
 
 use callgate_core::digest::Digest;
 use callgate_core::entry::{
-    AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, RuleBody,
-    SessionEndBody, SessionStartBody,
+    AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, PolicyBody,
+    PolicyStep, SessionEndBody, SessionStartBody,
 };
 use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
+use callgate_core::settle::Filing;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -49,10 +50,10 @@ pub enum Content {
     Outcome(Box<OutcomeView>),
     /// `anomaly`
     Anomaly(AnomalyBody),
-    /// `rule.add`
-    RuleAdd(RuleBody),
-    /// `rule.remove`
-    RuleRemove(RuleBody),
+    /// `rule.add`, `budget.add` and `grant.add`
+    PolicyAdd(PolicyBody),
+    /// `rule.remove`, `budget.remove` and `grant.remove`
+    PolicyRemove(PolicyBody),
     /// `plugin.add`
     PluginAdd(PluginBody),
     /// `plugin.change`
@@ -125,19 +126,21 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::SessionStart => read(body, Content::SessionStart),
         Kind::SessionEnd => read(body, Content::SessionEnd),
         Kind::Anomaly => read(body, Content::Anomaly),
-        Kind::RuleAdd => read(body, Content::RuleAdd),
-        Kind::RuleRemove => read(body, Content::RuleRemove),
+        Kind::RuleAdd | Kind::BudgetAdd | Kind::GrantAdd => policy(kind, PolicyStep::Added, body),
+        Kind::RuleRemove | Kind::BudgetRemove | Kind::GrantRemove => policy(kind, PolicyStep::Removed, body),
         Kind::PluginAdd => read(body, Content::PluginAdd),
         Kind::PluginChange => read(body, Content::PluginChange),
         Kind::PluginRemove => read(body, Content::PluginRemove),
         Kind::PluginOrder => read(body, Content::PluginOrder),
         Kind::PluginReset => read(body, Content::PluginReset),
-        Kind::CallDecision => match serde_json::from_slice(body) {
-            Ok(body) => Content::Decision(Box::new(DecisionView {
-                body,
-                arguments: arguments(row)?,
-                call: call_state(connection, seq)?,
-            })),
+        Kind::CallDecision => match serde_json::from_slice::<DecisionBody>(body) {
+            Ok(body) => {
+                let call = match body.decision {
+                    Filing::Allowed => Some(call_state(connection, seq)?),
+                    Filing::Denied | Filing::Error => None,
+                };
+                Content::Decision(Box::new(DecisionView { body, arguments: arguments(row)?, call }))
+            }
             Err(error) => Content::Unreadable(error.to_string()),
         },
         Kind::CallOutcome | Kind::OutcomeUnknown => match serde_json::from_slice::<OutcomeBody>(body) {
@@ -154,6 +157,19 @@ fn read<T: DeserializeOwned>(body: &[u8], content: impl FnOnce(T) -> Content) ->
     serde_json::from_slice(body).map_or_else(|error| Content::Unreadable(error.to_string()), content)
 }
 
+fn policy(kind: Kind, step: PolicyStep, body: &[u8]) -> Content {
+    match serde_json::from_slice::<PolicyBody>(body) {
+        Ok(body) if Kind::of_policy(body.item.kind(), step) != kind => {
+            Content::Unreadable(format!("it is about a {}", body.item.kind()))
+        }
+        Ok(body) => match step {
+            PolicyStep::Added => Content::PolicyAdd(body),
+            PolicyStep::Removed => Content::PolicyRemove(body),
+        },
+        Err(error) => Content::Unreadable(error.to_string()),
+    }
+}
+
 /// What lies beside the chain in an entry's row.
 pub(crate) fn arguments(row: &Row) -> rusqlite::Result<Option<KeptArguments>> {
     let Some(salt) = row.get(5)? else { return Ok(None) };
@@ -162,21 +178,17 @@ pub(crate) fn arguments(row: &Row) -> rusqlite::Result<Option<KeptArguments>> {
     Ok(Some(KeptArguments { salt, value: row.get(7)?, form }))
 }
 
-fn call_state(connection: &Connection, decision: u64) -> rusqlite::Result<Option<CallState>> {
+/// What is known of an allowed call.
+fn call_state(connection: &Connection, decision: u64) -> rusqlite::Result<CallState> {
     let outcome: Option<(String, Vec<u8>)> = connection
         .prepare_cached("SELECT kind, body FROM outcome JOIN entry ON seq = entry WHERE decision = ?1")?
         .query_row([signed(decision)], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    match outcome {
-        Some((kind, body)) if kind == Kind::CallOutcome.as_str() => Ok(Some(answered(&body, decision))),
-        Some(_) => Ok(Some(CallState::Unknown)),
-        None => {
-            let open = connection
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM open_call WHERE decision = ?1)")?
-                .query_row([signed(decision)], |row| row.get(0))?;
-            Ok(if open { Some(CallState::Pending) } else { None })
-        }
-    }
+    Ok(match outcome {
+        Some((kind, body)) if kind == Kind::CallOutcome.as_str() => answered(&body, decision),
+        Some(_) => CallState::Unknown,
+        None => CallState::Pending,
+    })
 }
 
 fn answered(body: &[u8], decision: u64) -> CallState {

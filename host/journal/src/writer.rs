@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::port::{Clock, LedgerFailure};
 use rusqlite::{Connection, ErrorCode};
 
@@ -94,12 +95,15 @@ impl Writer {
     /// After a commit: whether the database still is where others will look for it, with its log.
     pub(crate) fn look(&mut self) -> Result<(), LedgerFailure> {
         let Standing::Open(store, trust) = &mut self.standing else { return Err(closed()) };
+        if store.files.are_in_place(self.clock.now_ms()).map_err(|error| unseen(&error))? {
+            return Ok(());
+        }
         let whereabouts = store.files.database().map_err(|error| unseen(&error))?;
         if whereabouts != Whereabouts::InPlace {
             *trust = Trust::Reopen;
             return Err(self.foreign(whereabouts));
         }
-        if store.files.log_is_in_place().map_err(|error| unseen(&error))? { Ok(()) } else { self.reopen() }
+        self.reopen()
     }
 
     /// Reads something of the committed journal.
@@ -110,6 +114,14 @@ impl Writer {
         self.make_ready()?;
         let Standing::Open(store, _) = &self.standing else { return Err(closed()) };
         query(&store.connection).map_err(|error| error::ledger_failure(&self.database, &error))
+    }
+
+    /// The committed counters, and what the clocks say.
+    pub(crate) fn counters(&mut self) -> Result<(&mut Counters, Moment), LedgerFailure> {
+        self.make_ready()?;
+        let reading = Reading::of(&*self.clock);
+        let now = self.tally.now(reading, reading.wall_ms.max(self.committed.time_ms));
+        Ok((&mut self.tally.counters, now))
     }
 
     #[cfg(test)]
@@ -136,6 +148,11 @@ impl Writer {
             Standing::Closed => Err(closed()),
             Standing::Down { failure, retry_ms } if self.clock.boot_ms() < *retry_ms => Err(failure.clone()),
             Standing::Down { .. } => self.reopen(),
+            Standing::Open(store, Trust::Current)
+                if store.files.are_in_place(self.clock.now_ms()).map_err(|error| unseen(&error))? =>
+            {
+                Ok(())
+            }
             Standing::Open(store, trust) => {
                 let whereabouts = store.files.database().map_err(|error| unseen(&error))?;
                 if whereabouts != Whereabouts::InPlace {
@@ -225,7 +242,7 @@ fn transaction(
     run("BEGIN IMMEDIATE")?;
     let mut batch = Batch::begin(connection, database, state, reading, tally)?;
     write(&mut batch)?;
-    batch.write_counters()?;
+    batch.write_tally()?;
     faults.before_commit()?;
     run("COMMIT")?;
     faults.after_commit()?;

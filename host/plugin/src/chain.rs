@@ -9,6 +9,7 @@ use callgate_core::verdict::{Failure, Opinion};
 
 use crate::configured::Configured;
 use crate::scope::Scope;
+use crate::settings::SettingsWarning;
 
 /// One place in the chain.
 #[derive(Clone, Debug)]
@@ -44,6 +45,16 @@ impl Link {
     /// The plugin, when it is ready.
     pub fn plugin(&self) -> Option<&Configured> {
         self.plugin.as_ref().ok()
+    }
+
+    /// Whether the other is this very plugin, with the instances it keeps.
+    pub fn is_the_same(&self, other: &Self) -> bool {
+        matches!((&self.plugin, &other.plugin), (Ok(this), Ok(that)) if this.is_the_same(that))
+    }
+
+    /// What a person should look at in its settings.
+    pub fn warnings(&self) -> &[SettingsWarning] {
+        self.plugin.as_ref().map_or(&[], Configured::warnings)
     }
 
     /// Why it denies every call of its scope; `None` when it is ready.

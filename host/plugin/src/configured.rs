@@ -97,6 +97,11 @@ impl Configured {
         Measured { outcome, fuel }
     }
 
+    /// Whether the other is a clone of this one.
+    pub(crate) fn is_the_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pool, &other.pool)
+    }
+
     /// Who it is: its name, and the digests of its component and its settings.
     pub fn member(&self) -> &Member {
         &self.member

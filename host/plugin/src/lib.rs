@@ -13,6 +13,7 @@ mod cache;
 mod chain;
 mod compile;
 mod configured;
+mod effort;
 mod engine;
 mod failure;
 mod inspect;

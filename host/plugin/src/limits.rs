@@ -42,9 +42,10 @@ impl Limits {
         // the shipped rules use about 30 thousand.
         fuel: 50_000_000,
         deadline_ms: 100,
-        // Ten thousand rules take about 60 million.
+        // Ten thousand rules take about 60 million, as many grants or budgets as there may be one thousand million at most.
         configure_fuel: 2_000_000_000,
-        configure_deadline_ms: 3_000,
+        // All that fuel lasts for 3 s; a machine that is busy may take three times as long.
+        configure_deadline_ms: 10_000,
         memory_bytes: 64 << 20,
         table_elements: 20_000,
         core_instances: 100,

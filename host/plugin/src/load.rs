@@ -9,6 +9,7 @@ use wasmtime::component::{Component, InstancePre};
 
 use crate::cache::Key;
 use crate::compile::{COMPILE_TIME_MAX, Unfinished};
+use crate::effort;
 use crate::engine::Shared;
 use crate::failure::cause;
 use crate::inspect::{Hook, Inspected, inspect};
@@ -81,6 +82,12 @@ pub enum LoadError {
     /// The compiler refuses it.
     #[error("it cannot be compiled: {0}")]
     Uncompilable(String),
+    /// Compiling it would take too long, which its code tells.
+    #[error(
+        "it would take too long to compile: its functions branch too often among too many variables; \
+         an optimised build may have fewer"
+    )]
+    TooMuchEffort,
     /// Compiling took too long.
     #[error("it cannot be compiled within {} s", COMPILE_TIME_MAX.as_secs())]
     CompileTimeout,
@@ -183,6 +190,9 @@ fn compiled(shared: &Shared, digest: Digest, bytes: &[u8]) -> Result<(Component,
     let key = Key { component: digest, engine: shared.compatibility };
     if let Some(component) = shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, &key)) {
         return Ok((component, Origin::Cached));
+    }
+    if effort::is_too_much(bytes) {
+        return Err(LoadError::TooMuchEffort);
     }
     let (engine, owned) = (shared.engine.clone(), bytes.to_vec());
     let component = match shared.bench.run(COMPILE_TIME_MAX, move || Component::from_binary(&engine, &owned)) {

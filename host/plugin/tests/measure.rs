@@ -15,8 +15,12 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
+    use callgate_core::call::Call;
+    use callgate_core::canonical;
+    use callgate_core::evaluate::{ChainDefault, evaluate};
+    use callgate_core::port::Evaluator as _;
     use callgate_core::verdict::Failure;
-    use callgate_plugin::{Cache, ConfigureError, Configured, Engine, Life, Limits, Origin};
+    use callgate_plugin::{Cache, Chain, ConfigureError, Configured, Engine, Life, Limits, Link, Origin};
     use cap_std::ambient_authority;
     use cap_std::fs::Dir;
     use serde_json::json;
@@ -27,8 +31,8 @@ mod tests {
     const RULE_COUNTS: [usize; 3] = [10, 1_000, 10_000];
     const KEPT: Life = Life::Kept { instances: 1 };
 
-    fn component() -> Vec<u8> {
-        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/dist/rules.wasm")).unwrap()
+    fn component(name: &str) -> Vec<u8> {
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../plugins/dist/{name}.wasm"))).unwrap()
     }
 
     fn settings(count: usize) -> String {
@@ -50,11 +54,14 @@ mod tests {
     }
 
     fn calls(plugin: &Configured, pause: Option<Duration>) -> String {
-        let call = full_call();
+        calls_of(plugin, &full_call(), pause)
+    }
+
+    fn calls_of(plugin: &Configured, call: &Call, pause: Option<Duration>) -> String {
         let count = if pause.is_some() { CALLS / 10 } else { CALLS };
         let times = (0..count).map(|_| {
             std::thread::sleep(pause.unwrap_or_default());
-            timed(|| plugin.decide(&call).unwrap()).1
+            timed(|| plugin.decide(call).unwrap()).1
         });
         spread(times.collect())
     }
@@ -85,7 +92,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let cached = || cached_with(&folder, Limits::SHIPPED);
-        let bytes = component();
+        let bytes = component("rules");
         for expected in [Origin::Compiled, Origin::Cached, Origin::Cached] {
             let engine = cached();
             let (plugin, loading) = timed(|| engine.load(&bytes).unwrap());
@@ -144,6 +151,79 @@ mod tests {
             };
             println!("{count} rules: fuel            configure {}, call {}", least(configure), least(decide));
         }
+    }
+
+    const GRANTS: usize = 100;
+    const BUDGETS: usize = 20;
+    /// How many of the budgets fit the call.
+    const FITTING: usize = 3;
+
+    /// Grants of one agent and server, the last of which fits the call.
+    fn grants() -> String {
+        let grant = |index: usize| {
+            let tool = if index + 1 == GRANTS { "write_*".to_owned() } else { format!("tool_{index}_*") };
+            let path = if index + 1 == GRANTS { "/tmp/**".to_owned() } else { format!("/home/user/{index}/**") };
+            json!({"agent": "cursor", "server": "fs", "tool": tool, "args": {"path": path}})
+        };
+        json!({"grants": (0..GRANTS).map(grant).collect::<Vec<_>>()}).to_string()
+    }
+
+    fn budgets() -> String {
+        let fitting = [
+            json!({"limit": 1_u64 << 50, "tool": "write_file"}),
+            json!({"limit": 1_u64 << 50, "all_tools": true, "per": "agent", "window": {"sliding_seconds": 60}}),
+            json!({"limit": 1_u64 << 50, "tool": "write_*", "per": "everyone", "window": {"calendar": "day", "zone": "UTC"}}),
+        ];
+        assert_eq!(fitting.len(), FITTING);
+        let others = (FITTING..BUDGETS).map(|index| json!({"limit": 9, "tool": format!("tool_{index}_*")}));
+        json!({"budgets": fitting.into_iter().chain(others).collect::<Vec<_>>()}).to_string()
+    }
+
+    /// The three default plugins together: what a decision takes without its commit, and what each plugin has of it.
+    #[test]
+    #[ignore = "prints figures, for a person to look at"]
+    fn the_default_plugins() {
+        let folder = tempfile::TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let engine = cached_with(&folder, Limits::SHIPPED);
+        let plugins = [("rules", settings(1_000)), ("arguments", grants()), ("budget", budgets())];
+        let full = full_call();
+        let call = Call { arguments_digest: canonical::digest(&full.arguments), ..full };
+        let mut links = Vec::new();
+        for (name, settings) in &plugins {
+            let plugin = engine.load(&component(name)).unwrap();
+            let kept = plugin.configure(name, settings, KEPT).unwrap();
+            let fresh = plugin.configure(name, settings, Life::Fresh { ready: 0 }).unwrap();
+            let ahead = plugin.configure(name, settings, Life::Fresh { ready: 4 }).unwrap();
+            println!("{name}: kept                 {}", calls_of(&kept, &call, None));
+            println!("{name}: fresh, on path       {}", calls_of(&fresh, &call, None));
+            println!("{name}: fresh, ahead, paused {}", calls_of(&ahead, &call, Some(Duration::from_millis(2))));
+            println!("{name}: kept, paused         {}", calls_of(&kept, &call, Some(Duration::from_millis(2))));
+            let answer = kept.decide(&call).unwrap();
+            println!("{name}: {:?}, {} charges", answer.verdict, answer.charges.len());
+            let configures = |fuel: u64| {
+                let engine = cached_with(&folder, Limits { configure_fuel: fuel, ..Limits::SHIPPED });
+                engine.load(&component(name)).is_ok_and(|plugin| plugin.configure(name, settings, KEPT).is_ok())
+            };
+            let decides = |fuel: u64| {
+                let engine = cached_with(&folder, Limits { fuel, ..Limits::SHIPPED });
+                engine.load(&component(name)).unwrap().configure(name, settings, KEPT).unwrap().decide(&call).is_ok()
+            };
+            println!("{name}: fuel                 configure {}, call {}", least(configures), least(decides));
+            links.push(Link::ready(kept, true));
+        }
+        let ask = |chain: &Chain| {
+            let times = (0..CALLS).map(|_| timed(|| evaluate(chain.opinions(&call))).1);
+            spread(times.collect())
+        };
+        let chain = |links: &[Link]| Chain::new(1, ChainDefault::Deny, links.to_vec());
+        println!("none                        {}", ask(&chain(&[])));
+        println!("rules                       {}", ask(&chain(&links[..1])));
+        println!("rules, arguments, budget    {}", ask(&chain(&links)));
+        let third = engine.load(&component("rules")).unwrap();
+        let third = third.configure("guard", &settings(10), Life::Fresh { ready: 4 }).unwrap();
+        links.push(Link::ready(third, false));
+        println!("and a fresh one, no pause   {}", ask(&chain(&links)));
     }
 
     fn cached_with(folder: &tempfile::TempDir, limits: Limits) -> Engine {

@@ -40,6 +40,8 @@ mod tests {
             let explode = || {
                 let failure = bomb.decide(&call("read_file"));
                 assert_eq!(failure, Err(Failure::Memory { limit_bytes: BOMB_BYTES as u64 }));
+                // Or it would not be asked any more.
+                bomb.reset();
             };
             (0..20).for_each(|_| explode());
             let before = resident_bytes();

@@ -77,8 +77,8 @@ pub(crate) struct Session {
     speaker: Speaker,
     /// The server takes input.
     server_listens: bool,
-    /// The daemon has opened this session before.
-    opened: bool,
+    /// A daemon was asked to open this session before. It may have, even if its answer was lost.
+    begun: bool,
 }
 
 impl Session {
@@ -95,7 +95,7 @@ impl Session {
             events: Events::default(),
             speaker: Speaker::default(),
             server_listens: true,
-            opened: false,
+            begun: false,
             terms,
         }
     }

@@ -1,5 +1,7 @@
 //! `callgate daemon`
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use callgate_ipc::message::{Command, CommandReply, Status};
@@ -7,6 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::cli::{Daemon, Json};
 use crate::client::{Client, Reached, Unreachable};
+use crate::daemon::{self, Unestablished};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
@@ -26,7 +29,7 @@ pub(super) fn daemon(daemon: &Daemon, home: &Home, environment: &Environment) ->
             start(home)
         }
         Daemon::Status(json) => status(home, *json),
-        Daemon::Serve { detached } => crate::daemon::serve(home, environment, *detached),
+        Daemon::Serve { detached } => daemon::serve(home, environment, *detached, Arc::new(Unestablished)),
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) fn show() -> Outcome {
 
 fn scenes(folder: &Path, home: &Home) -> Result<(), Failure> {
     say("a client starts `callgate run --server notebook -- …` where it had the bare server")?;
+    // A daemon that compiles its plugins for the first time is waited for longer here than by a call.
+    callgate(folder, &["daemon", "start"])?;
     let mut client = Client::start(folder)?;
     client.ask(
         "initialize",

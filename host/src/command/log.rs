@@ -129,8 +129,8 @@ pub(super) fn text(entry: &Entry) -> String {
             };
             format!("{side}: {} ({})", anomaly.detail, anomaly.code)
         }
-        Content::RuleAdd(change) => format!("rule added: {}", change.rule),
-        Content::RuleRemove(change) => format!("rule removed: {}", change.rule),
+        Content::PolicyAdd(change) => format!("{} added: {}", change.item.kind(), change.item),
+        Content::PolicyRemove(change) => format!("{} removed: {}", change.item.kind(), change.item),
         Content::PluginAdd(change) => format!("plugin added: {}", change.plugin),
         Content::PluginChange(change) => format!("plugin changed: {}", change.plugin),
         Content::PluginRemove(change) => format!("plugin removed: {}", change.plugin),

@@ -1,7 +1,9 @@
-//! What the connections decide through: the chain and the journal, and the rules that both are about.
+//! What the connections decide through: the chain and the journal, and the policy that both are about.
 
+mod changing;
 mod imagined;
 mod plugins;
+mod usage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,20 +13,18 @@ use callgate_core::call::Call;
 use callgate_core::decide::{self, Verdict, decide};
 use callgate_core::entry::{DaemonBody, Draft, Kind, SessionStartBody};
 use callgate_core::evaluate::Opinions;
-use callgate_core::identity::SessionId;
-use callgate_core::port::{Evaluator, LedgerFailure};
-use callgate_core::rule::RuleEntry;
-use callgate_core::settle::{Decision, decision};
+use callgate_core::identity::{Agent, AgentName, SessionId};
+use callgate_core::port::{Case, Evaluator, Identities, LedgerFailure};
+use callgate_core::settle::{Decision, Forecast, Word};
 use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Status};
 use callgate_journal::{
-    AppendError, DroppedNotes, Journal, OpenError, Options, PluginsError, RecordPolicy, RuleChange, RuleChanged,
-    RuleError, Rules, SessionError,
+    AppendError, DroppedNotes, Journal, OpenError, Options, PluginsError, RecordPolicy, SessionError,
 };
 use callgate_plugin::{Chain, Configured, Link, OpenBreaker, Switch};
 
 use self::imagined::{imagined, shown};
 use super::clock::SystemClock;
-use super::policies::{NotMade, Policies};
+use super::policies::Policies;
 use crate::BUILD;
 use crate::config::Config;
 use crate::home::Home;
@@ -39,6 +39,7 @@ const DAEMON_HINT: &str = "see the daemon's log, or try callgate daemon restart"
 pub(super) struct Gate {
     home: Home,
     config: Config,
+    identities: Arc<dyn Identities>,
     since: Instant,
     sessions: AtomicU64,
     state: Mutex<State>,
@@ -58,12 +59,12 @@ struct Open {
     policies: Arc<Policies>,
     journal: Journal,
     switch: Switch,
-    /// Held while rules change, so that a change sees the one before it.
+    /// Held while the policy changes, so that a change sees the one before it.
     changing: Mutex<()>,
 }
 
 impl Open {
-    /// The chain for the rules that are in the journal. A change whose COMMIT was made while its answer was lost is in the
+    /// The chain for the policy that is in the journal. A change whose COMMIT was made while its answer was lost is in the
     /// journal and not in force yet: it comes into force here.
     fn chain(&self) -> Arc<Chain> {
         let chain = self.switch.chain();
@@ -71,13 +72,14 @@ impl Open {
             return chain;
         }
         let _one_at_a_time = lock(&self.changing);
-        match self.journal.rules().and_then(|rules| Ok((rules, self.journal.plugins()?))) {
-            Ok((Rules { generation, entries }, plugins)) if generation != self.switch.chain().generation() => {
-                self.switch.set(self.policies.whole_chain(generation, &entries, &plugins.entries));
+        let current = self.switch.chain();
+        match self.journal.policy().and_then(|policy| Ok((policy, self.journal.plugins()?))) {
+            Ok((policy, plugins)) if policy.generation != current.generation() => {
+                self.switch.set(self.policies.chain(&policy, &plugins.entries, Some(&current)));
             }
             Ok(_) => {}
             // What the chain in force says is not settled then: its generation is not the journal's.
-            Err(failure) => log::error!("the rules cannot be read: {failure}"),
+            Err(failure) => log::error!("the policy cannot be read: {failure}"),
         }
         self.switch.chain()
     }
@@ -99,10 +101,11 @@ impl Drop for OpenSession<'_> {
 }
 
 impl Gate {
-    pub(super) fn new(home: Home, config: Config) -> Self {
+    pub(super) fn new(home: Home, config: Config, identities: Arc<dyn Identities>) -> Self {
         Self {
             home,
             config,
+            identities,
             since: Instant::now(),
             sessions: AtomicU64::new(0),
             state: Mutex::new(State::Opening),
@@ -134,6 +137,11 @@ impl Gate {
         }
     }
 
+    /// Who calls through a relay: the agent of a session, if one is established.
+    pub(super) fn agent(&self, claim: Option<&AgentName>, relay_pid: u32) -> Option<Agent> {
+        self.identities.agent(claim, relay_pid)
+    }
+
     /// Journals the start of a session. No call of it may be decided before.
     pub(super) fn begin_session(&self, start: &SessionStartBody) -> Result<(), SessionError> {
         self.serving()?.journal.open_session(start.clone()).map(|_| ())
@@ -159,48 +167,6 @@ impl Gate {
         }
     }
 
-    /// Changes the rules: the plugin takes the new rules first, then they are committed, then they are in force.
-    pub(super) fn change(&self, change: RuleChange) -> CommandReply {
-        let open = match self.serving() {
-            Ok(open) => open,
-            Err(failure) => return self.shut(&failure),
-        };
-        let _one_at_a_time = lock(&open.changing);
-        let Rules { generation, mut entries } = match open.journal.rules() {
-            Ok(rules) => rules,
-            Err(failure) => return self.unwritten(&failure),
-        };
-        if let Err(error) = apply(&mut entries, &change) {
-            return self.unchanged(&error);
-        }
-        let made = match open.policies.chain(generation + 1, &entries) {
-            Ok(made) => made,
-            Err(NotMade::Refused(why)) => {
-                return request(format!("the rules plugin does not take this rule: {why}"), None);
-            }
-            Err(NotMade::Failed(why)) => {
-                return CommandReply::Failed {
-                    message: format!("the rules plugin does not work, so no rule can be changed: {why}"),
-                    hint: Some(DAEMON_HINT.to_owned()),
-                    fault: Fault::Environment,
-                };
-            }
-        };
-        let plugins = match open.journal.plugins() {
-            Ok(plugins) => open.policies.plugins.make(&plugins.entries, None),
-            Err(failure) => return self.unwritten(&failure),
-        };
-        let chain = made.chain.followed_by(plugins.links());
-        let swap = {
-            let open = Arc::clone(&open);
-            Box::new(move |_| open.switch.set(chain))
-        };
-        match open.journal.change_rule(change, generation, swap) {
-            Ok(RuleChanged { entry, rule, .. }) => CommandReply::Changed { entry, rule, warnings: made.warnings },
-            Err(error) => self.unchanged(&error),
-        }
-    }
-
     /// What would be decided of a call that nobody makes: the very evaluation that calls get.
     pub(super) fn explain(&self, question: Explain) -> CommandReply {
         let open = match self.serving() {
@@ -211,20 +177,31 @@ impl Gate {
             Ok(call) => call,
             Err(reply) => return reply,
         };
-        let evaluated = decide::evaluated(&*open, &call);
-        let (plugin, rule, refusal) = match decision(&evaluated.ruling) {
-            Decision::Allowed { plugin, rule } => (plugin, rule, None),
-            Decision::Refused(reason) => (reason.plugin.clone(), reason.rule.clone(), Some(reason)),
+        let case = Case { evaluated: decide::evaluated(&*open, &call), call };
+        let Forecast { decision, charges } = match open.journal.forecast(&case) {
+            Ok(forecast) => forecast,
+            Err(failure) => return self.unwritten(&failure),
         };
-        CommandReply::Explained(Explained {
-            verdict: evaluated.ruling.word(),
+        let Case { evaluated, .. } = case;
+        let (verdict, plugin, rule, refusal) = match decision {
+            Decision::Allowed { plugin, rule } => (Word::Allow, plugin, rule, None),
+            Decision::Refused(reason) => {
+                // What the chain allows and a charge refuses is denied.
+                let word = evaluated.ruling.word();
+                let verdict = if word == Word::Allow { Word::Deny } else { word };
+                (verdict, reason.plugin.clone(), reason.rule.clone(), Some(reason))
+            }
+        };
+        CommandReply::Explained(Box::new(Explained {
+            verdict,
             refusal,
             plugin,
             rule,
             notes: evaluated.notes,
             opinions: evaluated.opinions.iter().map(shown).collect(),
+            charges,
             generation: evaluated.generation,
-        })
+        }))
     }
 
     /// How the daemon is.
@@ -256,7 +233,7 @@ impl Gate {
         let journal = open.journal.status();
         let behind = (chain.generation() != journal.generation).then(|| {
             let (chain, journal) = (chain.generation(), journal.generation);
-            format!("every call is refused: the rules are of generation {journal} and those in force of {chain}")
+            format!("every call is refused: the policy is of generation {journal} and the one in force of {chain}")
         });
         let failure = journal.failure.map(|failure| hinted(&failure.to_string(), &self.hint(&failure)));
         let DroppedNotes { no_room, refused } = open.journal.dropped_notes();
@@ -270,12 +247,12 @@ impl Gate {
 
     /// What is wrong when it is not.
     fn problems_shut(&self, failure: &LedgerFailure) -> Vec<String> {
-        let (hint, plugin) = match &*self.state() {
-            State::Shut { hint, policies, .. } => (hint.clone(), policies.problem()),
+        let (hint, plugins) = match &*self.state() {
+            State::Shut { hint, policies, .. } => (hint.clone(), policies.problems().collect()),
             // It has opened meanwhile, or is about to.
-            State::Opening | State::Open(_) => (self.hint(failure), None),
+            State::Opening | State::Open(_) => (self.hint(failure), Vec::new()),
         };
-        std::iter::once(hinted(&failure.to_string(), &hint)).chain(plugin).collect()
+        std::iter::once(hinted(&failure.to_string(), &hint)).chain(plugins).collect()
     }
 
     /// Journals the end and closes the journal.
@@ -327,8 +304,7 @@ impl Gate {
         })?;
         // What a person changed in the file since the last daemon is journaled before it is in force.
         journal.change_plugins(&journal.plugins()?, self.config.plugins.clone(), None, Box::new(|_| ()))?;
-        let Rules { generation, entries } = journal.rules()?;
-        let switch = Switch::new(policies.whole_chain(generation, &entries, &self.config.plugins));
+        let switch = Switch::new(policies.chain(&journal.policy()?, &self.config.plugins, None));
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
         Ok(Open { policies: Arc::clone(policies), journal, switch, changing: Mutex::new(()) })
     }
@@ -356,18 +332,6 @@ impl Gate {
 
     fn unwritten(&self, failure: &LedgerFailure) -> CommandReply {
         environment(failure, self.hint(failure))
-    }
-
-    fn unchanged(&self, error: &RuleError) -> CommandReply {
-        let hint = match error {
-            RuleError::AlreadyThere(there) => {
-                format!("remove it first: callgate policy remove {}", there.key.as_arguments())
-            }
-            RuleError::NotThere(_) => "callgate policy list".to_owned(),
-            RuleError::Stale { .. } => "try again".to_owned(),
-            RuleError::Unwritten(failure) => return self.unwritten(failure),
-        };
-        request(error.to_string(), Some(hint))
     }
 
     /// The next step after a failure of the open journal.
@@ -447,21 +411,6 @@ fn request(message: String, hint: Option<String>) -> CommandReply {
 
 fn environment(failure: &LedgerFailure, hint: String) -> CommandReply {
     CommandReply::Failed { message: failure.to_string(), hint: Some(hint), fault: Fault::Environment }
-}
-
-/// The rules as they would be. The journal checks the same again, inside its transaction.
-fn apply(rules: &mut Vec<RuleEntry>, change: &RuleChange) -> Result<(), RuleError> {
-    match change {
-        RuleChange::Add(rule) => match rules.iter().find(|there| there.key == rule.key) {
-            Some(there) => return Err(RuleError::AlreadyThere(there.clone())),
-            None => rules.push(rule.clone()),
-        },
-        RuleChange::Remove(key) => {
-            let place = rules.iter().position(|there| there.key == *key);
-            rules.remove(place.ok_or_else(|| RuleError::NotThere(key.clone()))?);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! A command's connection: rule changes, explanations, the status, the end.
+//! A command's connection: changes of the policy, explanations, the status, the end.
 
 use callgate_ipc::message::{Command, CommandReply};
-use callgate_journal::RuleChange;
 
 use super::gate::Gate;
 use crate::wire::{Broken, Wire};
@@ -12,9 +11,10 @@ pub(super) fn serve(mut wire: Wire, gate: &Gate, stop: &tokio::sync::mpsc::Sende
         let command = wire.receive(None)?;
         let stopping = command == Command::Stop;
         let reply = match command {
-            Command::AddRule(rule) => gate.change(RuleChange::Add(rule)),
-            Command::RemoveRule(key) => gate.change(RuleChange::Remove(key)),
+            Command::Change(changes) => gate.change(changes),
+            Command::Revoke(grants) => gate.revoke(&grants),
             Command::Explain(explain) => gate.explain(explain),
+            Command::Usage => gate.usage(),
             Command::Plugins => gate.plugin_states(),
             Command::ChangePlugins(change) => gate.change_plugins(change),
             Command::ResetPlugin(name) => gate.reset_plugin(&name),

@@ -195,6 +195,7 @@ fn random() -> io::Result<u64> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::daemon::identity::Unestablished;
     use crate::environment::Environment;
     use crate::home::Home;
 
@@ -205,7 +206,7 @@ mod tests {
         let home = Home::find(&Environment { callgate_home: at, ..Environment::default() }).unwrap();
         let config = Config::load(&home.config_file()).unwrap();
         let shared = Arc::new(Shared {
-            gate: Arc::new(Gate::new(home, config)),
+            gate: Arc::new(Gate::new(home, config, Arc::new(Unestablished))),
             stop: tokio::sync::mpsc::channel(1).0,
             stopping: AtomicBool::new(false),
             next: AtomicU64::new(1),

@@ -7,7 +7,7 @@ use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict};
 use callgate_core::entry::{AnomalyBody, CONNECTION_LOST, Draft, Kind, SessionEndBody, SessionStartBody};
-use callgate_core::identity::{Attribute, Caller, Server, SessionId};
+use callgate_core::identity::{Agent, Attribute, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
 use callgate_core::refusal::Reason;
 use callgate_core::verdict::Retry;
@@ -26,7 +26,8 @@ pub(super) fn serve(mut wire: Wire, connection: u64, pid: u32, gate: &Gate) -> R
         log::warn!("pid {pid} speaks of a session before it opens one");
         return Ok(());
     };
-    let mut session = Session::new(open, connection, pid);
+    let agent = gate.agent(open.claim.as_ref(), pid);
+    let mut session = Session::new(open, agent, connection, pid);
     match session.begin(gate) {
         Ok(()) => {}
         Err(used @ SessionError::Used(_)) => return wire.send(&[ToRelay::NotOpened(session_used(&used))]),
@@ -46,6 +47,7 @@ struct Session {
     id: SessionId,
     connection: u64,
     server: Server,
+    agent: Option<Agent>,
     start: SessionStartBody,
     /// Whether its start is in the journal. While the journal refuses, it is not, and no call is decided.
     begun: bool,
@@ -55,7 +57,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(open: Open, connection: u64, pid: u32) -> Self {
+    fn new(open: Open, agent: Option<Agent>, connection: u64, pid: u32) -> Self {
         let server = Server { id: String::new(), name: open.server };
         let start = SessionStartBody {
             session: open.session.clone(),
@@ -65,7 +67,7 @@ impl Session {
             pid,
             resumed: open.resumed,
         };
-        Self { id: open.session, connection, server, start, begun: false, ended: None, caller: None }
+        Self { id: open.session, connection, server, agent, start, begun: false, ended: None, caller: None }
     }
 
     /// Journals the start, unless it is there.
@@ -125,7 +127,7 @@ impl Session {
     fn caller(&mut self, client: String, protocol_version: Option<String>) -> Arc<Caller> {
         let mut attributes = vec![Attribute { name: "transport".to_owned(), value: "stdio".to_owned() }];
         attributes.extend(protocol_version.map(|value| Attribute { name: "protocol.version".to_owned(), value }));
-        let caller = Caller { agent: None, client, server: self.server.clone(), attributes };
+        let caller = Caller { agent: self.agent.clone(), client, server: self.server.clone(), attributes };
         match &self.caller {
             Some(known) if **known == caller => Arc::clone(known),
             Some(_) | None => Arc::clone(self.caller.insert(Arc::new(caller))),
@@ -181,7 +183,7 @@ mod tests {
             claim: None,
             resumed: false,
         };
-        Session::new(open, 1, 1)
+        Session::new(open, None, 1, 1)
     }
 
     fn decide_one(session: &mut Session, opened: &Opened) -> Vec<ToRelay> {

@@ -377,7 +377,9 @@ fn help_is_there_for_every_command() {
 #[test]
 fn files_are_private() {
     use std::os::unix::fs::PermissionsExt;
-    let mut session = Session::new();
+    let home = Home::cold();
+    home.start_daemon();
+    let mut session = Session::within(home);
     assert_eq!(outcome(&mut session, 1, "echo"), Ok(()));
     let mode = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let home = session.home.path().to_owned();

@@ -4,8 +4,10 @@
 //! `peers` needs `CALLGATE_PEERS` (see tests/peers/install), `mounts` needs root,
 //! `guide` a WebAssembly toolchain (`CALLGATE_PLUGINS`).
 
+mod budgets;
 mod commands;
 mod fail_closed;
+mod grants;
 mod guide;
 mod kill;
 mod lifecycle;
@@ -13,6 +15,7 @@ mod parsers;
 mod peers;
 mod plugins;
 mod repo;
+mod tables;
 mod traps;
 
 use std::io::Write;

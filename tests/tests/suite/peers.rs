@@ -252,6 +252,8 @@ fn peers_a_denied_tool_is_all_that_differs_in_both_eras() {
 fn peers_a_client_that_closes_a_session_with_a_stubborn_server_kills_nobody_and_leaves_nobody() {
     let Some(peers) = peers() else { return };
     let home = Home::new();
+    // The session is over soon: where there is no daemon yet it could be so before one has heard of it.
+    let _ = home.ok(&["daemon", "start"]);
     // Neither the end of input nor SIGTERM ends it, nor what it started, which holds its pipes.
     let server = ["sh", "-c", r#"trap '' TERM; sleep 1000 & exec "$FIXTURE" --ignore-eof"#];
     let gate = home.relay("stubborn").command_line(server);

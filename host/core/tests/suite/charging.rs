@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use callgate_core::charge::{Applied, CalendarUnit, Charge, Occasion, QUANTITY_MAX, Subject, Window, Zone};
-use callgate_core::counters::{Counters, Moment};
+use callgate_core::charge::{Applied, CalendarUnit, Charge, Occasion, Owner, QUANTITY_MAX, Subject, Window, Zone};
+use callgate_core::counters::{Counters, Moment, Name};
 use callgate_core::entry::SessionEndBody;
 use callgate_core::evaluate::{ChainDefault, Opinions, evaluate};
 use callgate_core::identity::{Agent, SessionId};
 use callgate_core::port::Case;
 use callgate_core::refusal::Reason;
-use callgate_core::settle::{Decision, Present, Settled, settle};
+use callgate_core::settle::{Decision, Forecast, Foreseen, Present, Settled, forecast, settle};
 use callgate_core::verdict::{Answer, Denial, Opinion, Retry, Rule, Verdict};
 use proptest::prelude::*;
 
@@ -94,6 +94,48 @@ fn a_limit_is_reached_and_not_passed() {
     assert_eq!(reason.rule.unwrap().path, "/budgets/calls");
     assert!(passes(&case(2, None, Verdict::Allow, vec![charge("calls", 2)]), &mut counters, 3), "a new session");
     assert!(!passes(&allowed(vec![charge("none", 0)]), &mut counters, 4));
+}
+
+#[test]
+fn a_forecast_is_what_settling_would_come_to_and_spends_nothing() {
+    let mut counters = Counters::default();
+    let call = || allowed(vec![charge("calls", 2), Charge { occasion: Occasion::Attempted, ..charge("attempts", 9) }]);
+    for spent in 0..4 {
+        let Forecast { decision, charges } = forecast(&call(), at(spent), &mut counters);
+        assert_eq!(forecast(&call(), at(spent), &mut counters).decision, decision, "asking twice changes nothing");
+        let spent = spent.unsigned_abs();
+        let expected = [("calls", spent.min(2), 2), ("attempts", spent, 9)].map(|(key, spent, limit)| Foreseen {
+            plugin: "budget".to_owned(),
+            rule: charge(key, limit).rule,
+            subject: Subject::Session,
+            amount: 1,
+            spent,
+            limit,
+        });
+        assert_eq!(charges, expected);
+        assert_eq!(settled(&call(), &mut counters, i64::try_from(spent).unwrap()).decision, decision);
+    }
+    // What a window has forgotten is not foreseen, though nobody has looked at the counter since.
+    let sliding = || allowed(vec![Charge { window: Window::SlidingMs(MINUTE_MS), ..charge("rate", 1) }]);
+    assert!(passes(&sliding(), &mut counters, 0));
+    let minute = i64::from(MINUTE_MS);
+    assert_eq!(forecast(&sliding(), at(minute - 1), &mut counters).charges[0].spent, 1);
+    assert_eq!(forecast(&sliding(), at(minute), &mut counters).charges[0].spent, 0);
+}
+
+#[test]
+fn what_is_spent_of_a_counter_is_told_by_owner() {
+    let mut counters = Counters::default();
+    let name = Name { plugin: "budget".to_owned(), key: "calls".to_owned(), window: Window::Lifetime };
+    assert_eq!(counters.spent_by_owner(&name, at(0)), []);
+    for session in [1, 2, 2] {
+        assert!(passes(&case(session, None, Verdict::Allow, vec![charge("calls", 9)]), &mut counters, 0));
+    }
+    assert!(passes(&allowed(vec![charge("others", 9)]), &mut counters, 0));
+    let mut spent = counters.spent_by_owner(&name, at(1));
+    spent.sort();
+    let owner = |session| Owner::Session(SessionId::from_random([session; 16]));
+    assert_eq!(spent, [(owner(1), 1), (owner(2), 2)]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-use callgate_core::charge::{Charge, Occasion, Subject, Window};
+use callgate_core::charge::{Charge, Occasion, Owner, Subject, Window};
+use callgate_core::counters::Name;
 use callgate_core::entry::{DecisionBody, Draft, Kind, SessionEndBody};
 use callgate_core::evaluate::{ChainDefault, Opinions, evaluate};
 use callgate_core::port::{Case, Ledger, Settlement};
@@ -6,7 +7,7 @@ use callgate_core::settle::Decision;
 use callgate_core::verdict::{Answer, Opinion, Rule, Verdict};
 
 use super::support::{Place, call, case, session, settle};
-use crate::{Act, Breach, Fault, Journal, Point, Verification};
+use crate::{Act, Breach, Counted, CounterState, Fault, Journal, Point, Verification};
 
 const LIMIT: u64 = 3;
 
@@ -208,4 +209,70 @@ fn counters_are_written_down_now_and_then_and_say_what_the_entries_say() {
         why: "the counters come to something else when they are counted anew".to_owned(),
     };
     assert!(matches!(place.verify(), Verification::Broken { breach, .. } if breach == expected));
+}
+
+#[test]
+fn what_would_come_of_a_call_is_told_and_nothing_of_it_written() {
+    let place = Place::new();
+    let journal = place.open();
+    let would_pass =
+        |journal: &Journal| matches!(journal.forecast(&budgeted()).unwrap().decision, Decision::Allowed { .. });
+    let name = Name { plugin: "budget".to_owned(), key: "calls".to_owned(), window: Window::Lifetime };
+    let spent = |journal: &Journal| journal.spent(std::slice::from_ref(&name)).unwrap();
+    assert_eq!(spent(&journal), [vec![]]);
+    for _ in 0..3 {
+        assert!(would_pass(&journal) && would_pass(&journal));
+        assert!(passes(&journal, budgeted()));
+    }
+    assert!(!would_pass(&journal));
+    assert_eq!(spent(&journal), [vec![(Owner::Session(session(1)), 3)]]);
+    assert_eq!(journal.status().head.entries, 3);
+    // A commit whose answer is lost has spent: what is told is what the database says.
+    journal.arm(Fault { point: Point::AfterCommit, act: Act::Io, commit: 1 });
+    settle(&journal, charged("y", vec![Charge { key: "calls".to_owned(), ..charge(Window::Lifetime, 9) }]))
+        .unwrap_err();
+    assert_eq!(spent(&journal), [vec![(Owner::Session(session(1)), 4)]]);
+    journal.close().unwrap();
+    assert!(journal.forecast(&budgeted()).is_err() && journal.spent(&[]).is_err());
+}
+
+#[test]
+fn a_verification_tells_what_the_counters_come_to() {
+    let place = Place::new();
+    let journal = place.open();
+    let counted = |place: &Place| match place.verify() {
+        Verification::Sound(sound) => sound.counted,
+        unsound => panic!("{unsound:?}"),
+    };
+    assert_eq!(counted(&place), Counted::default());
+    assert_eq!(passed(&journal, 5), 3);
+    let everyone = Charge { subject: Subject::Everyone, ..charge(Window::SlidingMs(1_000), 9) };
+    assert!(passes(&journal, charged("y", vec![everyone.clone()])));
+    let state = |window: Window, owner, spent| CounterState {
+        name: Name { plugin: "budget".to_owned(), key: "calls".to_owned(), window },
+        owner,
+        spent,
+    };
+    let of_session = state(Window::Lifetime, Owner::Session(session(1)), 3);
+    let counters = vec![of_session.clone(), state(Window::SlidingMs(1_000), Owner::Everyone, 1)];
+    assert_eq!(counted(&place), Counted { charges: 4, written_after: 0, counters });
+    // As of the newest charge, what a window has forgotten says nothing.
+    place.clock.pass(5_000);
+    assert!(passes(&journal, charged("y", vec![Charge { key: "other".to_owned(), ..charge(Window::Lifetime, 9) }])));
+    let Counted { charges: 5, counters, .. } = counted(&place) else { panic!("{:?}", counted(&place)) };
+    assert_eq!(counters.len(), 2);
+    assert!(counters.contains(&of_session));
+    drop(journal);
+
+    // Counters that are said to be written down, and are not what the entries come to.
+    let tampered = |sql: &str| {
+        place.tamper(sql);
+        assert!(matches!(place.verify(), Verification::Broken { seq: 0, .. }), "{sql}: {:?}", place.verify());
+    };
+    tampered("UPDATE meta SET counted = 100");
+    place.tamper("UPDATE meta SET counted = 0");
+    place.sound();
+    let value = r#"{"spent":1,"since_ms":0,"charged_ms":0,"parts":[]}"#;
+    let name = r#"{"plugin":"budget","key":"calls","window":"lifetime"}"#;
+    tampered(&format!("INSERT INTO counter VALUES ('\"everyone\"', '{name}', '{value}')"));
 }

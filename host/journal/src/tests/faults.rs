@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use callgate_core::port::{LedgerFailure, Settlement};
 use callgate_core::settle::Word;
 
-use super::support::{Place, allow, case, rule, settle, with_connection};
-use crate::{Act, Fault, Point, RuleChange, RuleError};
+use super::support::{Place, adding, allow, case, rule, settle, with_connection};
+use crate::{Act, Fault, Point, PolicyError};
 
 fn next(point: Point, act: Act) -> Fault {
     Fault { point, act, commit: 1 }
@@ -95,12 +95,12 @@ fn a_rule_change_that_is_not_committed_is_not_taken_into_force() {
         Box::new(move |_| swapped.store(true, Ordering::SeqCst))
     };
     journal.arm(next(Point::BeforeCommit, Act::Full));
-    let error = journal.change_rule(RuleChange::Add(rule(Word::Deny, "x")), 0, swap()).unwrap_err();
-    assert_eq!(error, RuleError::Unwritten(LedgerFailure::Full));
+    let error = journal.change_policy(vec![adding(rule(Word::Deny, "x"))], 0, swap()).unwrap_err();
+    assert_eq!(error, PolicyError::Unwritten(LedgerFailure::Full));
     assert!(!swapped.load(Ordering::SeqCst));
     assert_eq!(journal.status().generation, 0);
-    assert_eq!(journal.rules().unwrap(), crate::Rules::default());
-    journal.change_rule(RuleChange::Add(rule(Word::Deny, "x")), 0, swap()).unwrap();
+    assert_eq!(journal.policy().unwrap(), crate::Policy::default());
+    journal.change_policy(vec![adding(rule(Word::Deny, "x"))], 0, swap()).unwrap();
     assert!(swapped.load(Ordering::SeqCst));
 }
 
@@ -109,11 +109,11 @@ fn a_rule_change_whose_commit_is_in_doubt_shows_in_the_generation() {
     let place = Place::new();
     let journal = place.open();
     journal.arm(next(Point::AfterCommit, Act::Io));
-    let error = journal.change_rule(RuleChange::Add(rule(Word::Deny, "x")), 0, Box::new(|_| ())).unwrap_err();
-    assert!(matches!(error, RuleError::Unwritten(_)));
+    let error = journal.change_policy(vec![adding(rule(Word::Deny, "x"))], 0, Box::new(|_| ())).unwrap_err();
+    assert!(matches!(error, PolicyError::Unwritten(_)));
     assert!(matches!(settle(&journal, case(0, "x")), Ok(Settlement::Stale)));
     assert_eq!(journal.status().generation, 1);
-    assert_eq!(journal.rules().unwrap().entries, [rule(Word::Deny, "x")]);
+    assert_eq!(journal.policy().unwrap().items, [rule(Word::Deny, "x").into()]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use callgate_core::digest::Digest;
 use callgate_core::entry::{
-    AnomalyBody, ClockBody, DaemonBody, DecisionBody, Kind, OutcomeBody, RuleBody, SessionEndBody, SessionStartBody,
+    AnomalyBody, ClockBody, DaemonBody, DecisionBody, Kind, OutcomeBody, PolicyBody, SessionEndBody, SessionStartBody,
 };
 use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
 use serde::de::DeserializeOwned;
@@ -91,7 +91,12 @@ fn the_bodies_in_the_vectors_are_of_their_kinds_and_written_just_so() {
             Kind::CallDecision => same::<DecisionBody>(&vector.body),
             Kind::CallOutcome | Kind::OutcomeUnknown => same::<OutcomeBody>(&vector.body),
             Kind::Anomaly => same::<AnomalyBody>(&vector.body),
-            Kind::RuleAdd | Kind::RuleRemove => same::<RuleBody>(&vector.body),
+            Kind::RuleAdd
+            | Kind::RuleRemove
+            | Kind::BudgetAdd
+            | Kind::BudgetRemove
+            | Kind::GrantAdd
+            | Kind::GrantRemove => same::<PolicyBody>(&vector.body),
             Kind::PluginAdd | Kind::PluginChange | Kind::PluginRemove => same::<PluginBody>(&vector.body),
             Kind::PluginOrder => same::<PluginOrderBody>(&vector.body),
             Kind::PluginReset => same::<PluginResetBody>(&vector.body),

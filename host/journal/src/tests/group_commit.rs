@@ -6,15 +6,17 @@ use std::thread;
 use callgate_core::port::{Ledger, LedgerFailure, Settlement};
 use callgate_core::settle::Word;
 
-use super::support::{Place, add_rule, allow, anomaly, case, denied, rule, settle, waiting_items};
+use super::support::{Place, add, adding, allow, anomaly, case, denied, rule, settle, start, waiting_items};
 use crate::batch::{Batch, Stop};
 use crate::work::{Item, One};
-use crate::{Act, BATCH_ITEMS_MAX, BODY_BYTES_MAX, Fault, Journal, Point, RuleChange, RuleError, WAITING_ITEMS_MAX};
+use crate::{
+    Act, BATCH_ITEMS_MAX, BODY_BYTES_MAX, Fault, Journal, Point, PolicyError, SessionError, WAITING_ITEMS_MAX,
+};
 
 /// A leader that is held up in the middle of its commit, for as long as this lives.
 struct HeldUp {
     go_on: SyncSender<()>,
-    leader: thread::JoinHandle<Result<crate::RuleChanged, RuleError>>,
+    leader: thread::JoinHandle<Result<crate::PolicyChanged, PolicyError>>,
 }
 
 impl HeldUp {
@@ -30,8 +32,8 @@ impl HeldUp {
                     reached.send(()).unwrap();
                     may_go_on.recv().unwrap();
                 };
-                let change = RuleChange::Add(rule(Word::Deny, &format!("held_{generation}")));
-                journal.change_rule(change, generation, Box::new(hold))
+                let change = adding(rule(Word::Deny, &format!("held_{generation}")));
+                journal.change_policy(vec![change], generation, Box::new(hold))
             }
         });
         is_reached.recv().unwrap();
@@ -86,7 +88,7 @@ fn a_lone_caller_commits_on_its_own_thread() {
         let committed_on = Arc::clone(&committed_on);
         move |_| *committed_on.lock().unwrap() = Some(thread::current().id())
     };
-    journal.change_rule(RuleChange::Add(rule(Word::Deny, "x")), 0, Box::new(note)).unwrap();
+    journal.change_policy(vec![adding(rule(Word::Deny, "x"))], 0, Box::new(note)).unwrap();
     assert_eq!(*committed_on.lock().unwrap(), Some(thread::current().id()));
 }
 
@@ -210,21 +212,31 @@ fn one_item_that_fails_is_taken_back_alone() {
 #[test]
 fn an_item_that_breaks_a_constraint_is_taken_back_alone() {
     let place = Place::new();
-    let journal = place.open();
-    // Something stands where the second call has to go while it is open.
-    place.tamper("INSERT INTO open_call VALUES (2, 'x')");
-    let results = journal.settle(vec![case(0, "a"), case(0, "b"), denied(0, "c")]);
-    assert!(matches!(&results[0], Ok(Settlement::Committed { entry: 1, .. })), "{results:?}");
-    assert!(matches!(&results[1], Err(LedgerFailure::WriteFailed(_))), "{results:?}");
-    assert!(matches!(&results[2], Ok(Settlement::Committed { entry: 2, .. })), "{results:?}");
-    assert_eq!(journal.status().head.entries, 2);
+    let journal = Arc::new(place.open());
+    // Its entry is appended by the time the session's own row is refused.
+    place.tamper("CREATE TRIGGER no BEFORE INSERT ON session BEGIN SELECT RAISE(ABORT, 'no'); END");
+    let held_up = HeldUp::begin(&journal);
+    let before = waiting(&journal, 1, 1, |journal, _| settle(journal, case(1, "before")));
+    let refused = waiting(&journal, 1, 1, |journal, _| journal.open_session(start(7)));
+    let after = waiting(&journal, 1, 1, |journal, _| settle(journal, case(1, "after")));
+    held_up.end();
+    let entries = [before, after].into_iter().flatten().map(|caller| match caller.join().unwrap() {
+        Ok(Settlement::Committed { entry, .. }) => entry,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(entries.collect::<Vec<_>>(), [2, 3]);
+    for caller in refused {
+        let result = caller.join().unwrap();
+        assert!(matches!(result, Err(SessionError::Unwritten(LedgerFailure::WriteFailed(_)))), "{result:?}");
+    }
+    assert_eq!(journal.status().head.entries, 3);
 }
 
 #[test]
 fn a_case_from_before_a_change_writes_nothing() {
     let place = Place::new();
     let journal = place.open();
-    add_rule(&journal, rule(Word::Deny, "write_file"));
+    add(&journal, rule(Word::Deny, "write_file"));
     let results = journal.settle(vec![case(0, "old"), case(1, "new"), case(2, "of a future")]);
     assert!(matches!(
         results[..],
@@ -263,7 +275,7 @@ fn a_leader_that_panics_fails_its_batch_and_hands_over() {
     let held_up = HeldUp::begin(&journal);
     let panicking = waiting(&journal, 1, 1, |journal, _| {
         let panics = |_| panic!("the new chain cannot be taken into force");
-        journal.change_rule(RuleChange::Add(rule(Word::Deny, "y")), 1, Box::new(panics))
+        journal.change_policy(vec![adding(rule(Word::Deny, "y"))], 1, Box::new(panics))
     });
     // They are in the same batch, behind the one that panics.
     let callers = waiting(&journal, 3, 1, |journal, _| settle(journal, case(1, "tool")));

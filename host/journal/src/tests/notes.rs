@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use callgate_core::entry::{ClockBody, Draft, Kind, Outcome};
-use callgate_core::port::LedgerFailure;
+use callgate_core::port::{Ledger, LedgerFailure};
 use serde_json::from_slice;
 
-use super::support::{Place, START_MS, TestClock, allow, anomaly, session, with_connection};
-use crate::{Act, CallState, Content, DroppedNotes, Fault, Journal, NOTES_MAX, Point};
+use super::support::{Place, START_MS, TestClock, allow, anomaly, denied, session, with_connection};
+use crate::batch::unsigned;
+use crate::{Act, Breach, CallState, Content, DroppedNotes, Fault, Journal, NOTES_MAX, Point, Verification};
 
 fn states(place: &Place) -> Vec<(u64, CallState)> {
     let decisions = place.entries().entries.into_iter().filter_map(|entry| match entry.content {
@@ -107,7 +108,45 @@ fn a_call_is_pending_until_its_outcome_comes() {
     journal.note_outcome(session(1), entries[2], Outcome::Error, None);
     journal.flush().unwrap();
     assert_eq!(states(&place), [(1, CallState::Ok), (2, CallState::Pending), (3, CallState::Error)]);
-    assert_eq!(place.reader().pending_calls().unwrap(), 1);
+}
+
+#[test]
+fn calls_that_are_open_for_long_are_not_forgotten() {
+    let place = Place::new();
+    let journal = place.open();
+    let open = allow(&journal, "long").unwrap();
+    let answered = allow(&journal, "short").unwrap();
+    journal.note_outcome(session(1), answered, Outcome::Ok, None);
+    for _ in 0..21 {
+        journal.settle((0..500).map(|_| denied(0, "x")).collect());
+    }
+    let late = allow(&journal, "late").unwrap();
+    drop(journal);
+    let written_down: Vec<i64> = {
+        let connection = rusqlite::Connection::open(place.database()).unwrap();
+        let mut query = connection.prepare("SELECT decision FROM open_call").unwrap();
+        query.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    assert_eq!(written_down, [i64::try_from(open).unwrap()]);
+    place.sound();
+
+    let journal = place.open();
+    assert_eq!(journal.given_up_calls(), 2);
+    journal.note_outcome(session(1), open, Outcome::Ok, None);
+    drop(journal);
+    let known: Vec<(u64, String)> = {
+        let connection = rusqlite::Connection::open(place.database()).unwrap();
+        let sql = "SELECT decision, kind FROM outcome JOIN entry ON seq = entry ORDER BY decision";
+        let mut query = connection.prepare(sql).unwrap();
+        let row = |row: &rusqlite::Row| Ok((unsigned(row.get(0)?)?, row.get(1)?));
+        query.query_map([], row).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let kinds = [(open, "call.outcome"), (answered, "call.outcome"), (late, "outcome.unknown")];
+    assert_eq!(known, kinds.map(|(decision, kind)| (decision, kind.to_owned())));
+    place.sound();
+
+    place.tamper("DELETE FROM open_call");
+    assert!(matches!(place.verify(), Verification::Broken { breach: Breach::Beside { table: "open_call", .. }, .. }));
 }
 
 #[test]

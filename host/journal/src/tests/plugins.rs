@@ -3,7 +3,7 @@ use callgate_core::identity::PluginName;
 use callgate_core::plugin::PluginEntry;
 use callgate_core::settle::Word;
 
-use super::support::{Place, add_rule, rule};
+use super::support::{Place, add, rule};
 use crate::{Act, Breach, Fault, Journal, Plugins, PluginsChanged, PluginsError, Point, Verification};
 
 fn plugin(name: &str, component: &str) -> PluginEntry {
@@ -19,7 +19,7 @@ fn change(journal: &Journal, after: &[PluginEntry], renewed: Option<&PluginName>
 fn a_change_is_a_list_an_entry_for_every_step_and_generations() {
     let place = Place::new();
     let journal = place.open();
-    add_rule(&journal, rule(Word::Deny, "write_file"));
+    add(&journal, rule(Word::Deny, "write_file"));
     let (a, b, b2) = (plugin("a", "1"), plugin("b", "1"), plugin("b", "2"));
     assert_eq!(change(&journal, &[a.clone(), b.clone()], None), PluginsChanged { entries: vec![2, 3], generation: 2 });
     assert_eq!(change(&journal, &[b2.clone(), a.clone()], None), PluginsChanged { entries: vec![4, 5], generation: 3 });
@@ -28,7 +28,7 @@ fn a_change_is_a_list_an_entry_for_every_step_and_generations() {
     let renewed = change(&journal, &[b2.clone(), a.clone()], Some(&a.name));
     assert_eq!(renewed, PluginsChanged { entries: vec![6], generation: 4 });
     assert_eq!(change(&journal, &[a], None), PluginsChanged { entries: vec![7], generation: 5 });
-    add_rule(&journal, rule(Word::Deny, "read_file"));
+    add(&journal, rule(Word::Deny, "read_file"));
     let kinds = ["rule.add", "plugin.add", "plugin.add", "plugin.change", "plugin.order", "plugin.change"];
     assert_eq!(place.kinds(), [&kinds[..], &["plugin.remove", "rule.add"]].concat());
     assert_eq!(place.sound(), 8);
@@ -39,7 +39,7 @@ fn a_list_that_another_change_overtook_is_not_put_in_force() {
     let place = Place::new();
     let journal = place.open();
     let before = journal.plugins().unwrap();
-    add_rule(&journal, rule(Word::Deny, "write_file"));
+    add(&journal, rule(Word::Deny, "write_file"));
     let stale =
         journal.change_plugins(&before, vec![plugin("a", "1")], None, Box::new(|_| panic!("it was swapped in")));
     assert_eq!(stale, Err(PluginsError::Stale { present: 1 }));

@@ -1,7 +1,7 @@
 use callgate_core::entry::{KeptArguments, Kind, Outcome, Record};
 use callgate_core::settle::Filing;
 
-use super::support::{Place, add_rule, allow, anomaly, call, case_by, denied, rule, session, settle, start};
+use super::support::{Place, add, allow, anomaly, call, case_by, denied, rule, session, settle, start};
 use crate::{CallState, Content, Filter, PAGE_ENTRIES_MAX, ReadError, Reader};
 use callgate_core::evaluate::ChainDefault;
 use callgate_core::settle::Word;
@@ -63,7 +63,7 @@ fn filters_choose_by_what_an_entry_names() {
     let place = Place::new();
     let journal = place.open();
     journal.open_session(start(1)).unwrap();
-    add_rule(&journal, rule(Word::Deny, "write_file"));
+    add(&journal, rule(Word::Deny, "write_file"));
     let read = allow(&journal, "read_file").unwrap();
     settle(&journal, denied(1, "write_file")).unwrap();
     let mut elsewhere = call("read_file", "{}");

@@ -9,15 +9,19 @@ use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{AnomalyBody, Draft, Kind, SessionStartBody, Side};
 use callgate_core::evaluate::{ChainDefault, Member, Opinions, evaluate};
+use callgate_core::grant::GrantEntry;
 use callgate_core::identity::{Caller, Server, ServerName, SessionId};
 use callgate_core::permit::Binding;
 use callgate_core::plugin::{PluginEntry, PluginResetBody};
+use callgate_core::policy::{PolicyChange, PolicyItem};
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
 use callgate_core::rule::{RuleEntry, RuleKey, Target};
 use callgate_core::settle::{Decision, Word};
 use tempfile::TempDir;
 
-use crate::{Filter, Journal, OpenError, Options, Page, Reader, RecordPolicy, RuleChange, Verification};
+use crate::{
+    Filter, Journal, OpenError, Options, Page, PolicyChanged, PolicyError, Reader, RecordPolicy, Verification,
+};
 
 /// When the tests take place.
 pub(super) const START_MS: i64 = 1_764_000_000_000;
@@ -117,6 +121,20 @@ impl Place {
             Verification::Sound(sound) => sound.head.entries,
             unsound => panic!("{unsound:?}"),
         }
+    }
+
+    /// Appends an entry, hashed as it has to be, that the journal itself may never write.
+    pub(super) fn append_by_hand(&self, draft: &Draft) {
+        let head = self.reader().head().unwrap();
+        let seq = head.entries + 1;
+        let chain = crate::chain::link(&head.chain, &crate::chain::leaf(seq, START_MS, draft.kind, &draft.body));
+        let connection = rusqlite::Connection::open(self.database()).unwrap();
+        connection
+            .execute(
+                "INSERT INTO entry (seq, time_ms, kind, body, chain) VALUES (?1, ?2, ?3, ?4, ?5)",
+                rusqlite::params![seq.cast_signed(), START_MS, draft.kind.as_str(), draft.body, chain.as_bytes()],
+            )
+            .unwrap();
     }
 
     /// Runs SQL on the database as anyone with a shell could, triggers and checks switched off.
@@ -228,10 +246,36 @@ pub(super) fn on_server(mut rule: RuleEntry, server: &str) -> RuleEntry {
     rule
 }
 
-/// Adds a rule at the present generation.
-pub(super) fn add_rule(journal: &Journal, rule: RuleEntry) {
-    let generation = journal.status().generation;
-    journal.change_rule(RuleChange::Add(rule), generation, Box::new(|_| ())).unwrap();
+pub(super) fn budget(json: &str) -> PolicyItem {
+    PolicyItem::Budget(serde_json::from_str(json).unwrap())
+}
+
+/// A grant of agent `a` on server `fs`.
+pub(super) fn grant(tool: &str, args: &[(&str, &str)]) -> PolicyItem {
+    PolicyItem::Grant(GrantEntry {
+        agent: "a".parse().unwrap(),
+        server: "fs".parse().unwrap(),
+        tool: tool.to_owned(),
+        args: args.iter().map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned())).collect(),
+    })
+}
+
+pub(super) fn adding(item: impl Into<PolicyItem>) -> PolicyChange {
+    PolicyChange::Add(item.into())
+}
+
+pub(super) fn removing(item: impl Into<PolicyItem>) -> PolicyChange {
+    PolicyChange::Remove(item.into().key())
+}
+
+/// Changes the policy at the present generation.
+pub(super) fn change(journal: &Journal, changes: &[PolicyChange]) -> Result<PolicyChanged, PolicyError> {
+    journal.change_policy(changes.to_vec(), journal.status().generation, Box::new(|_| ()))
+}
+
+/// Adds an item at the present generation.
+pub(super) fn add(journal: &Journal, item: impl Into<PolicyItem>) {
+    change(journal, &[adding(item)]).unwrap();
 }
 
 /// A journal with every kind of entry, closed.
@@ -243,15 +287,17 @@ pub(super) fn full_journal() -> Place {
     let journal = place.open();
     journal.append(vec![Draft::of(Kind::DaemonStart, &body)]).unwrap();
     journal.open_session(start(1)).unwrap();
-    add_rule(&journal, rule(Word::Deny, "write_file"));
-    add_rule(&journal, on_server(rule(Word::Allow, "read_*"), "fs"));
+    add(&journal, rule(Word::Deny, "write_file"));
+    add(&journal, on_server(rule(Word::Allow, "read_*"), "fs"));
     for round in 0..40 {
         place.clock.pass(3);
         let entry = allow(&journal, &format!("read_file_{round}")).unwrap();
         settle(&journal, denied(2, "write_file")).unwrap();
         journal.note_outcome(session(1), entry, if round % 3 == 0 { Outcome::Error } else { Outcome::Ok }, None);
     }
-    journal.change_rule(RuleChange::Remove(key("write_file")), 2, Box::new(|_| ())).unwrap();
+    let items = [budget(r#"{"limit":3,"tool":"read_*"}"#), grant("x", &[]), grant("x", &[("path", "/srv/**")])];
+    change(&journal, &[&[removing(rule(Word::Deny, "write_file"))], &items.clone().map(adding)[..]].concat()).unwrap();
+    change(&journal, &items.map(removing)[..2]).unwrap();
     allow(&journal, "left_open").unwrap();
     journal
         .append(vec![anomaly("odd"), Draft::of(Kind::SessionEnd, &end), Draft::of(Kind::DaemonStop, &body)])

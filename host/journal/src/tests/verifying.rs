@@ -2,17 +2,21 @@ use std::process::{Command, Stdio};
 
 use callgate_core::digest::Digest;
 use callgate_core::entry::{Draft, Kind};
+use callgate_core::policy::{PolicyChange, PolicyItem, apply};
 use callgate_core::port::Ledger;
 use callgate_core::settle::Word;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use super::support::{Place, add_rule, allow, anomaly, call, case_by, full_journal, on_server, rule, session, start};
-use crate::{Breach, Claim, Journal, RuleChange, Verification, verify};
+use super::support::{
+    Place, add, adding, allow, anomaly, budget, call, case_by, change, full_journal, grant, on_server, removing, rule,
+    session, start,
+};
+use crate::{Breach, Claim, Journal, PolicyError, Verification, verify};
 use callgate_core::entry::Outcome;
 use callgate_core::evaluate::ChainDefault;
 
-/// Everything that is hashed, and the rules: what a verification vouches for.
+/// Everything that is hashed, and the policy: what a verification vouches for.
 fn contents(place: &Place) -> String {
     let connection = Connection::open(place.database()).unwrap();
     let dump = |sql: &str| -> Result<String, rusqlite::Error> {
@@ -25,7 +29,7 @@ fn contents(place: &Place) -> String {
     };
     [
         "SELECT seq, time_ms, kind, body, chain FROM entry ORDER BY seq",
-        "SELECT * FROM rule ORDER BY added",
+        "SELECT * FROM policy ORDER BY added",
         "SELECT seq, CASE form WHEN 'full' THEN salt END, CASE form WHEN 'full' THEN value END FROM entry",
         "SELECT * FROM open_call ORDER BY decision",
         "SELECT * FROM outcome ORDER BY decision",
@@ -121,23 +125,28 @@ const EDITS: &[(&str, Option<u64>)] = &[
     ("UPDATE entry SET value = x'7b7d' WHERE seq = 5", Some(5)),
     ("UPDATE entry SET salt = zeroblob(16) WHERE seq = 5", Some(5)),
     ("UPDATE entry SET salt = zeroblob(16), form = 'full', value = x'7b7d' WHERE seq = 1", Some(1)),
-    ("DELETE FROM open_call", None),
-    ("UPDATE open_call SET session = 'ses_x'", None),
-    ("INSERT INTO open_call VALUES (5, 'ses_x')", None),
-    ("INSERT INTO open_call VALUES (6, 'ses_x')", None),
-    ("INSERT INTO open_call VALUES (100000, 'ses_x')", None),
-    ("INSERT INTO outcome SELECT decision, 5 FROM open_call; DELETE FROM open_call", None),
+    ("INSERT INTO open_call VALUES (5, (SELECT id FROM session))", None),
+    ("INSERT INTO counter VALUES ('\"everyone\"', '{}', '{}')", None),
+    ("UPDATE meta SET counted = 7", None),
+    ("UPDATE meta SET counted = 100000", None),
+    ("INSERT INTO outcome SELECT max(seq), max(seq) FROM entry", None),
     ("DELETE FROM outcome WHERE decision = 5", None),
     ("UPDATE outcome SET entry = 1 WHERE decision = 5", None),
     ("UPDATE outcome SET entry = entry + 1 WHERE decision = 5", None),
     ("UPDATE outcome SET entry = 100000 WHERE decision = 5", None),
     ("INSERT INTO outcome VALUES (6, 7)", None),
     ("INSERT INTO outcome VALUES (100000, 7)", None),
-    ("UPDATE rule SET effect = 'deny'", None),
-    ("UPDATE rule SET server = NULL", None),
-    ("UPDATE rule SET tool = 'x'", None),
-    ("DELETE FROM rule", None),
-    ("INSERT INTO rule VALUES (1, 'allow', '*', NULL, NULL)", None),
+    ("UPDATE policy SET item = replace(item, 'allow', 'deny') WHERE kind = 'rule'", None),
+    ("UPDATE policy SET item = replace(item, '/srv', '/') WHERE kind = 'grant'", None),
+    ("UPDATE policy SET item = '{}' WHERE kind = 'rule'", None),
+    ("UPDATE policy SET item = 'x' WHERE kind = 'grant'", None),
+    ("UPDATE policy SET key = replace(key, 'read', 'x') WHERE kind = 'rule'", None),
+    ("UPDATE policy SET key = 'x' WHERE kind = 'rule'", None),
+    ("UPDATE policy SET kind = 'budget' WHERE kind = 'grant'", None),
+    ("UPDATE policy SET added = 1 WHERE kind = 'grant'", None),
+    ("DELETE FROM policy", None),
+    ("DELETE FROM policy WHERE kind = 'grant'", None),
+    ("INSERT INTO policy VALUES (1, 'rule', '{\"tool\":\"*\"}', '{\"effect\":\"allow\",\"tool\":\"*\"}')", None),
     ("UPDATE meta SET generation = generation + 1", None),
     ("UPDATE meta SET generation = 0", None),
     ("DELETE FROM session", None),
@@ -169,10 +178,7 @@ fn entries_cut_off_at_the_end_show_only_against_a_kept_head() {
     let place = full_journal();
     let Verification::Sound(before) = place.verify() else { panic!("{:?}", place.verify()) };
     // The end of this journal: an outcome.unknown, then one allowed call.
-    place.tamper(&format!(
-        "DELETE FROM open_call WHERE decision = {0}; DELETE FROM entry WHERE seq = {0}",
-        before.head.entries
-    ));
+    place.tamper(&format!("DELETE FROM entry WHERE seq = {}", before.head.entries));
     assert!(matches!(place.verify(), Verification::Sound(_)));
     let kept = verify(&place.database(), None, Some(before.head.chain));
     assert!(matches!(kept, Verification::Broken { breach: Breach::HeadNotFound(_), .. }), "{kept:?}");
@@ -262,8 +268,7 @@ enum Step {
     Settle { allowed: bool, tool: String, arguments: String, generation_off: bool },
     Outcome { decision: u64, outcome: Outcome },
     Note(String),
-    AddRule(u8),
-    RemoveRule(u8),
+    Change(Vec<(bool, u8)>),
     Pass(u32),
     Set(i32),
     Reopen,
@@ -279,8 +284,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         ),
         (0..30u64, outcome).prop_map(|(decision, outcome)| Step::Outcome { decision, outcome }),
         ".{0,40}".prop_map(Step::Note),
-        (0..6u8).prop_map(Step::AddRule),
-        (0..6u8).prop_map(Step::RemoveRule),
+        prop::collection::vec((any::<bool>(), 0..9u8), 0..4).prop_map(Step::Change),
         (0..100_000u32).prop_map(Step::Pass),
         any::<i32>().prop_map(Step::Set),
         Just(Step::Reopen),
@@ -288,9 +292,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-fn numbered_rule(number: u8) -> callgate_core::rule::RuleEntry {
-    let rule = rule([Word::Deny, Word::Ask, Word::Allow][usize::from(number % 3)], &format!("tool_{}", number / 2));
-    if number.is_multiple_of(2) { rule } else { on_server(rule, "fs") }
+/// Two of three numbers in a row may be of one key.
+fn numbered_item(number: u8) -> PolicyItem {
+    match number {
+        0 => rule(Word::Deny, "x").into(),
+        1 => rule(Word::Allow, "x").into(),
+        2 => on_server(rule(Word::Deny, "x"), "fs").into(),
+        3 => budget(r#"{"limit":3,"tool":"x"}"#),
+        4 => budget(r#"{"limit":4,"tool":"x"}"#),
+        5 => budget(r#"{"limit":4,"all_tools":true,"per":"everyone"}"#),
+        6 => grant("x", &[]),
+        7 => grant("x", &[("path", "/a")]),
+        _ => grant("x", &[("path", "/b")]),
+    }
 }
 
 fn take(place: &Place, journal: &mut Option<Journal>, step: &Step) {
@@ -310,11 +324,19 @@ fn take(place: &Place, journal: &mut Option<Journal>, step: &Step) {
         }
         Step::Outcome { decision, outcome } => open.note_outcome(session(1), decision, outcome, None),
         Step::Note(detail) => open.note(anomaly(&detail)),
-        Step::AddRule(number) => {
-            open.change_rule(RuleChange::Add(numbered_rule(number)), generation, Box::new(|_| ())).ok();
-        }
-        Step::RemoveRule(number) => {
-            open.change_rule(RuleChange::Remove(numbered_rule(number).key), generation, Box::new(|_| ())).ok();
+        Step::Change(changes) => {
+            let changes = changes.into_iter().map(|(adds, number)| {
+                if adds { adding(numbered_item(number)) } else { removing(numbered_item(number)) }
+            });
+            let changes: Vec<PolicyChange> = changes.collect();
+            let mut expected = open.policy().unwrap().items;
+            let changed = change(open, &changes);
+            if !changes.is_empty() {
+                // What the journal makes of them is what core says.
+                let applied = apply(&mut expected, &changes).map_err(PolicyError::Conflict);
+                assert_eq!(changed.map(|_| ()), applied);
+            }
+            assert_eq!(open.policy().unwrap().items, expected);
         }
         Step::Pass(ms) => place.clock.pass(ms),
         Step::Set(by_ms) => place.clock.set(by_ms.into()),
@@ -411,10 +433,11 @@ fn the_verifier_in_python_agrees_while_the_journal_is_written() {
     let place = Place::new();
     let journal = place.open();
     journal.open_session(start(1)).unwrap();
-    add_rule(&journal, rule(Word::Deny, "x"));
+    add(&journal, rule(Word::Deny, "x"));
+    add(&journal, grant("ünïcödé \u{1}\u{7f}", &[("a\"", "re:\\s")]));
     allow(&journal, "y").unwrap();
     journal.append(vec![Draft { kind: Kind::Anomaly, ..anomaly("ünïcode \u{0}") }]).unwrap();
     let Some((code, words)) = by_python(&place, None) else { return };
     assert_eq!(code, 0, "{words}");
-    assert_eq!(place.sound(), 4);
+    assert_eq!(place.sound(), 5);
 }

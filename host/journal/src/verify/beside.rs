@@ -1,30 +1,30 @@
 //! The tables beside the chain, read in the chain's order next to it: they have to say what the entries say.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use callgate_core::charge::Applied;
-use callgate_core::counters::Counters;
+use callgate_core::charge::{Applied, Owner};
+use callgate_core::counters::{Counter, Counters, Moment, Name};
 use callgate_core::digest::Digest;
-use callgate_core::entry::{ArgumentsBody, KeptArguments, Kind, OutcomeBody, Record, RuleBody, SessionStartBody};
+use callgate_core::entry::{
+    ArgumentsBody, KeptArguments, Kind, OutcomeBody, PolicyBody, PolicyStep, Record, SessionStartBody,
+};
 use callgate_core::identity::{Agent, SessionId};
 use callgate_core::plugin::{PluginBody, PluginEntry, PluginOrderBody, PluginResetBody, PluginStep};
-use callgate_core::rule::{RuleEntry, RuleKey};
+use callgate_core::policy::{PolicyItem, PolicyKey};
 use callgate_core::settle::Filing;
 use rusqlite::{Connection, Row, Rows, Statement};
 use serde::Deserialize;
 
-use super::{Breach, Flaw};
+use super::{Breach, Counted, CounterState, Flaw};
 use crate::batch::unsigned;
 use crate::plugins;
-use crate::rules;
-use crate::tally::Written;
+use crate::policy::{self, Stored};
+use crate::tally::{OpenCalls, Written};
 use crate::view;
 
 /// The queries over the tables, which the cursors borrow.
 pub(super) struct Beside<'c> {
     connection: &'c Connection,
-    open_calls: Option<Statement<'c>>,
     outcomes: Option<Statement<'c>>,
     sessions: Option<Statement<'c>>,
 }
@@ -32,31 +32,48 @@ pub(super) struct Beside<'c> {
 /// What the tables have to say, and what the entries have said so far.
 pub(super) struct Tables<'s> {
     arguments_checked: u64,
-    open_calls: Cursor<'s, String>,
     outcomes: Cursor<'s, u64>,
     /// The allowed calls whose last outcome has not come yet, or never will.
     awaiting: HashMap<u64, Awaiting>,
     sessions: Cursor<'s, String>,
-    rules: BTreeMap<RuleKey, (u64, RuleEntry)>,
+    policy: BTreeMap<PolicyKey, (u64, PolicyItem)>,
     plugins: Vec<PluginEntry>,
-    /// The newest entry that changed them, and its generation.
-    plugin_step: Option<(u64, u64)>,
     generation: u64,
+    /// The newest entry about the policy.
+    changed: u64,
     counters: Counters,
     written: Written,
+    /// Whether what was written down was compared, after its entry.
+    compared: bool,
+    /// The entry taken in last.
+    seq: u64,
+    charges: u64,
+    /// The clocks at the newest charge.
+    charged: Moment,
 }
 
-/// An allowed call: its session, and the entry that its table names as the last that is known of it.
+/// What the entries came to, all of them.
+pub(super) struct Ended {
+    /// How many calls' arguments were checked.
+    pub(super) arguments: u64,
+    /// How many calls are pending.
+    pub(super) pending_calls: u64,
+    /// What the charges came to.
+    pub(super) counted: Counted,
+}
+
+/// An allowed call: its session, the entry that the table names as the last that is known of it, and whether an entry before
+/// that one gave it up.
 struct Awaiting {
-    session: String,
+    session: SessionId,
     last: Option<u64>,
+    given_up: bool,
 }
 
 /// As much of a decision as the tables have to agree with.
 #[derive(Deserialize)]
-struct Decided<'a> {
-    #[serde(borrow)]
-    session: Cow<'a, str>,
+struct Decided {
+    session: SessionId,
     #[serde(rename = "decision")]
     filing: Filing,
     #[serde(default)]
@@ -70,26 +87,28 @@ struct Decided<'a> {
 
 impl<'c> Beside<'c> {
     pub(super) const fn of(connection: &'c Connection) -> Self {
-        Self { connection, open_calls: None, outcomes: None, sessions: None }
+        Self { connection, outcomes: None, sessions: None }
     }
 
     pub(super) fn open(&mut self) -> rusqlite::Result<Tables<'_>> {
         let prepare = |sql| self.connection.prepare(sql);
-        let open_calls = self.open_calls.insert(prepare("SELECT decision, session FROM open_call ORDER BY decision")?);
         let outcomes = self.outcomes.insert(prepare("SELECT decision, entry FROM outcome ORDER BY decision")?);
         let sessions = self.sessions.insert(prepare("SELECT started, id FROM session ORDER BY started")?);
         Ok(Tables {
             arguments_checked: 0,
-            open_calls: Cursor::over("open_call", open_calls.query([])?, |row| row.get(1))?,
             outcomes: Cursor::over("outcome", outcomes.query([])?, |row| unsigned(row.get(1)?))?,
             awaiting: HashMap::new(),
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
-            rules: BTreeMap::new(),
+            policy: BTreeMap::new(),
             plugins: Vec::new(),
-            plugin_step: None,
             generation: 0,
+            changed: 0,
             counters: Counters::default(),
             written: Written::read(self.connection)?,
+            compared: false,
+            seq: 0,
+            charges: 0,
+            charged: Moment::default(),
         })
     }
 }
@@ -97,6 +116,10 @@ impl<'c> Beside<'c> {
 impl Tables<'_> {
     /// Takes in one entry, whose hash holds.
     pub(super) fn entry(&mut self, seq: u64, kind: Kind, row: &Row) -> Result<(), Flaw> {
+        if self.written.seq == self.seq {
+            self.as_written()?;
+        }
+        self.seq = seq;
         let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         if kind != Kind::CallDecision && view::arguments(row)?.is_some() {
             return Err(Flaw::Breach(seq, Breach::Arguments));
@@ -105,7 +128,12 @@ impl Tables<'_> {
             Kind::CallDecision => self.decision(seq, &read(seq, body)?, row)?,
             Kind::CallOutcome | Kind::OutcomeUnknown => self.outcome(seq, kind, &read(seq, body)?)?,
             Kind::SessionStart => self.session(seq, &read(seq, body)?)?,
-            Kind::RuleAdd | Kind::RuleRemove => self.rule(seq, kind, read(seq, body)?)?,
+            Kind::RuleAdd | Kind::BudgetAdd | Kind::GrantAdd => {
+                self.policy(seq, kind, PolicyStep::Added, read(seq, body)?)?;
+            }
+            Kind::RuleRemove | Kind::BudgetRemove | Kind::GrantRemove => {
+                self.policy(seq, kind, PolicyStep::Removed, read(seq, body)?)?;
+            }
             Kind::PluginAdd => self.plugin(seq, read(seq, body)?, PluginStep::Add)?,
             Kind::PluginChange => self.plugin(seq, read(seq, body)?, PluginStep::Change)?,
             Kind::PluginRemove => self.plugin(seq, read(seq, body)?, PluginStep::Remove)?,
@@ -120,11 +148,7 @@ impl Tables<'_> {
             }
             Kind::DaemonStart | Kind::DaemonStop | Kind::ClockJump | Kind::Anomaly => {}
         }
-        if seq == self.written.seq {
-            self.counters_as_written(seq)?;
-        }
         // What spoke of this entry was taken; what is still there speaks of an entry that is not of its kind.
-        self.open_calls.nothing_up_to(seq)?;
         self.outcomes.nothing_up_to(seq)?;
         self.sessions.nothing_up_to(seq)
     }
@@ -136,41 +160,43 @@ impl Tables<'_> {
             }
             self.arguments_checked += 1;
         }
-        self.charge(seq, decided)?;
+        self.charge(seq, decided, row.get(1)?)?;
         if decided.filing != Filing::Allowed {
             return Ok(());
         }
-        let last = match (self.open_calls.take(seq)?, self.outcomes.take(seq)?) {
-            (Some(session), None) if session == decided.session => None,
-            (None, Some(last)) => Some(last),
-            _ => return Err(self.open_calls.differs(seq, "a call is either open or has an outcome".to_owned())),
-        };
-        self.awaiting.insert(seq, Awaiting { session: decided.session.clone().into_owned(), last });
+        let last = self.outcomes.take(seq)?;
+        self.awaiting.insert(seq, Awaiting { session: decided.session.clone(), last, given_up: false });
         Ok(())
     }
 
-    fn charge(&mut self, seq: u64, decided: &Decided) -> Result<(), Flaw> {
+    fn charge(&mut self, seq: u64, decided: &Decided, wall_ms: i64) -> Result<(), Flaw> {
         let body = |why: String| Flaw::Breach(seq, Breach::Body(why));
         if decided.charges.is_empty() {
             return Ok(());
         }
         let clock_ms = decided.clock_ms.ok_or_else(|| body("it is charged, and has no time for it".to_owned()))?;
-        let session =
-            SessionId::try_from(decided.session.clone().into_owned()).map_err(|error| body(error.to_string()))?;
+        self.charges += decided.charges.len() as u64;
+        self.charged = Moment { wall_ms, steady_ms: clock_ms };
         self.counters
-            .replay(&session, decided.agent.as_ref(), &decided.charges, clock_ms)
+            .replay(&decided.session, decided.agent.as_ref(), &decided.charges, clock_ms)
             .map_err(|miscounted| body(miscounted.to_string()))
     }
 
-    fn counters_as_written(&mut self, seq: u64) -> Result<(), Flaw> {
-        let Written { now, counters, .. } = &mut self.written;
+    /// After the entry up to which the counters and the open calls were written down: they have to be what they were.
+    fn as_written(&mut self) -> Result<(), Flaw> {
+        self.compared = true;
+        let Written { seq, now, counters, open_calls } = &mut self.written;
+        let differs = |table, why: &str| Err(Flaw::Breach(*seq, Breach::Beside { table, why: why.to_owned() }));
         self.counters.collect(*now);
         counters.collect(*now);
-        if self.counters == *counters {
-            return Ok(());
+        if self.counters != *counters {
+            return differs("counter", "the counters come to something else when they are counted anew");
         }
-        let why = "the counters come to something else when they are counted anew".to_owned();
-        Err(Flaw::Breach(seq, Breach::Beside { table: "counter", why }))
+        let open = self.awaiting.iter().filter(|(_, call)| !call.given_up);
+        if open.map(|(seq, call)| (*seq, call.session.clone())).collect::<OpenCalls>() != *open_calls {
+            return differs("open_call", "other calls were open after this entry");
+        }
+        Ok(())
     }
 
     fn outcome(&mut self, seq: u64, kind: Kind, body: &OutcomeBody) -> Result<(), Flaw> {
@@ -178,14 +204,16 @@ impl Tables<'_> {
         if body.outcome.is_some() != known {
             return Err(Flaw::Breach(seq, Breach::Body("an outcome is either known or unknown".to_owned())));
         }
-        let call = self.awaiting.get(&body.decision).filter(|call| call.session == body.session.as_str());
-        match call.map(|call| call.last) {
-            Some(Some(last)) if last == seq => {
+        match self.awaiting.get_mut(&body.decision).filter(|call| call.session == body.session) {
+            Some(Awaiting { last: Some(last), .. }) if *last == seq => {
                 self.awaiting.remove(&body.decision);
                 Ok(())
             }
             // A late answer may follow one that was given up, and only that.
-            Some(Some(last)) if last > seq && !known => Ok(()),
+            Some(Awaiting { last: Some(last), given_up, .. }) if *last > seq && !known => {
+                *given_up = true;
+                Ok(())
+            }
             _ => Err(self.outcomes.differs(seq, format!("it is not an outcome of call {}", body.decision))),
         }
     }
@@ -199,19 +227,20 @@ impl Tables<'_> {
         }
     }
 
-    fn rule(&mut self, seq: u64, kind: Kind, body: RuleBody) -> Result<(), Flaw> {
-        let RuleBody { rule, generation } = body;
+    fn policy(&mut self, seq: u64, kind: Kind, step: PolicyStep, body: PolicyBody) -> Result<(), Flaw> {
+        let PolicyBody { item, generation } = body;
+        let broken = |why: String| Flaw::Breach(seq, Breach::Body(why));
+        if Kind::of_policy(item.kind(), step) != kind {
+            return Err(broken(format!("it is about a {}", item.kind())));
+        }
         self.follow(seq, generation)?;
-        let replaced = if kind == Kind::RuleAdd {
-            self.rules.insert(rule.key.clone(), (seq, rule.clone())).is_some()
-        } else {
-            self.rules.remove(&rule.key).is_none_or(|(_, removed)| removed != rule)
+        let misplaced = match step {
+            PolicyStep::Added => self.policy.insert(item.key(), (seq, item.clone())).is_some(),
+            PolicyStep::Removed => self.policy.remove(&item.key()).is_none_or(|(_, removed)| removed != item),
         };
-        if replaced {
-            return Err(Flaw::Breach(
-                seq,
-                Breach::Body(format!("the rules before it do not admit this change of {rule}")),
-            ));
+        if misplaced {
+            let kind = item.kind();
+            return Err(broken(format!("the policy before it does not admit this change of the {kind} {item}")));
         }
         Ok(())
     }
@@ -221,36 +250,52 @@ impl Tables<'_> {
     }
 
     fn take_step(&mut self, seq: u64, step: &PluginStep, generation: u64) -> Result<(), Flaw> {
-        // Several steps may be one change; then nothing stands between their entries.
-        if self.plugin_step != Some((seq - 1, generation)) {
-            self.follow(seq, generation)?;
-        }
-        self.plugin_step = Some((seq, generation));
+        self.follow(seq, generation)?;
         step.apply(&mut self.plugins).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
     }
 
+    /// Entries of one change stand next to each other and share the generation that they make together.
     fn follow(&mut self, seq: u64, generation: u64) -> Result<(), Flaw> {
-        if generation != self.generation + 1 {
+        let same_change = self.changed > 0 && self.changed + 1 == seq && generation == self.generation;
+        if !same_change && generation != self.generation + 1 {
             let why = format!("generation {generation} does not follow {}", self.generation);
             return Err(Flaw::Breach(seq, Breach::Body(why)));
         }
-        self.generation = generation;
+        (self.generation, self.changed) = (generation, seq);
         Ok(())
     }
 
-    /// After the newest entry; how many calls' arguments were checked, and how many calls are pending.
-    pub(super) fn end(mut self, connection: &Connection) -> Result<(u64, u64), Flaw> {
-        self.open_calls.nothing_up_to(u64::MAX)?;
+    /// After the newest entry.
+    pub(super) fn end(mut self, connection: &Connection) -> Result<Ended, Flaw> {
         self.outcomes.nothing_up_to(u64::MAX)?;
         self.sessions.nothing_up_to(u64::MAX)?;
+        if self.written.seq == self.seq {
+            self.as_written()?;
+        }
+        if !self.compared {
+            let why = format!("it says that entry {} was counted, and there is none", self.written.seq);
+            return Err(Flaw::Breach(0, Breach::Beside { table: "meta", why }));
+        }
         let dangling = self.awaiting.iter().filter_map(|(seq, call)| Some((*seq, call.last?))).min();
         if let Some((seq, last)) = dangling {
             return Err(self.outcomes.differs(seq, format!("entry {last} is not its outcome")));
         }
-        let pending = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
-        self.rules_in_force(connection)?;
+        let pending_calls = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
+        self.policy_in_force(connection)?;
         self.plugins_in_force(connection)?;
-        Ok((self.arguments_checked, pending))
+        Ok(Ended { arguments: self.arguments_checked, pending_calls, counted: self.counted() })
+    }
+
+    fn counted(mut self) -> Counted {
+        self.counters.collect(self.charged);
+        let state = |(owner, name, counter): (&Owner, &Name, &Counter)| CounterState {
+            name: name.clone(),
+            owner: owner.clone(),
+            spent: counter.spent,
+        };
+        let mut counters: Vec<CounterState> = self.counters.all().map(state).collect();
+        counters.sort();
+        Counted { charges: self.charges, written_after: self.written.seq, counters }
     }
 
     fn plugins_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
@@ -270,17 +315,18 @@ impl Tables<'_> {
         Err(Flaw::Breach(0, Breach::Beside { table: "plugin", why }))
     }
 
-    fn rules_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
-        let expected: BTreeMap<u64, RuleEntry> = self.rules.values().cloned().collect();
-        let found = rules::read_by_entry(connection)?;
-        let differs = |seq: u64, why: String| Flaw::Breach(seq, Breach::Beside { table: "rule", why });
-        if let Some((seq, rule)) = found.iter().find(|(seq, rule)| expected.get(seq) != Some(rule)) {
-            return Err(differs(*seq, format!("it has {rule}")));
+    fn policy_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
+        let expected: BTreeMap<u64, Stored> =
+            self.policy.values().map(|(seq, item)| (*seq, Stored::of(item))).collect();
+        let found = policy::rows(connection)?;
+        let differs = |seq: u64, why: String| Flaw::Breach(seq, Breach::Beside { table: "policy", why });
+        if let Some((seq, row)) = found.iter().find(|(seq, row)| expected.get(seq) != Some(row)) {
+            return Err(differs(*seq, format!("it has the {} {} as {}", row.kind, row.item, row.key)));
         }
-        if let Some((seq, rule)) = expected.iter().find(|(seq, _)| !found.contains_key(seq)) {
-            return Err(differs(*seq, format!("it lacks {rule}")));
+        if let Some((seq, row)) = expected.iter().find(|(seq, _)| !found.contains_key(seq)) {
+            return Err(differs(*seq, format!("it lacks the {} {}", row.kind, row.item)));
         }
-        let generation = rules::read(connection)?.generation;
+        let generation = policy::generation(connection)?;
         if generation != self.generation {
             let why = format!("generation {generation} instead of {}", self.generation);
             return Err(Flaw::Breach(0, Breach::Beside { table: "meta", why }));

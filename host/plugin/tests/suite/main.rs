@@ -9,6 +9,8 @@ mod cache;
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod code;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod hostile;

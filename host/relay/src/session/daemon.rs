@@ -82,10 +82,11 @@ impl Session {
                     server: self.terms.server.clone(),
                     command: told_command(&self.terms.command),
                     claim: self.terms.claim.clone(),
-                    resumed: self.opened,
+                    resumed: self.begun,
                 });
-                if let Err(error) = self.mail.put(&open) {
-                    self.lose_daemon(&reasons::lost(&error.to_string()), now);
+                match self.mail.put(&open) {
+                    Ok(()) => self.begun = true,
+                    Err(error) => self.lose_daemon(&reasons::lost(&error.to_string()), now),
                 }
             }
         }
@@ -95,7 +96,6 @@ impl Session {
         match message {
             ToRelay::Opened => {
                 self.link.opened(now);
-                self.opened = true;
                 for number in self.waiting_calls(|asked| !asked) {
                     self.ask(number, now);
                 }

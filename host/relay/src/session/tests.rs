@@ -693,6 +693,19 @@ fn a_session_that_cannot_be_opened_refuses_every_call_for_that_reason() {
 }
 
 #[test]
+fn a_session_is_resumed_when_the_answer_to_its_opening_was_lost() {
+    let mut play = Play::new();
+    play.call(1);
+    play.greet(&Greeting::Welcome { connection: CONNECTION });
+    assert!(matches!(&play.told()[0], FromRelay::Open(open) if !open.resumed));
+    play.session.lost_daemon("closed", play.now);
+    play.call(2);
+    play.connect(CONNECTION + 1);
+    // The first daemon may have written its start, so that a second start would be refused for good.
+    assert!(matches!(&play.told()[0], FromRelay::Open(open) if open.resumed));
+}
+
+#[test]
 fn a_decision_that_comes_too_late_finds_its_connection_gone_and_releases_nothing() {
     let mut play = Play::open();
     let frame = play.call(1);

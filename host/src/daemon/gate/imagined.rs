@@ -10,9 +10,13 @@ use crate::plugins::table::word;
 
 /// The call that is asked about.
 pub(super) fn imagined(question: Explain) -> Result<Call, CommandReply> {
-    let Explain { tool, agent, server, arguments } = question;
-    asked::call(server, tool, agent, &arguments)
-        .map_err(|why| request(why, Some("--args '{\"path\":\"/x\"}'".to_owned())))
+    let Explain { tool, agent, server, arguments, session } = question;
+    let call = asked::call(server, tool, agent, &arguments)
+        .map_err(|why| request(why, Some("--args '{\"path\":\"/x\"}'".to_owned())))?;
+    Ok(match session {
+        Some(session) => Call { session, ..call },
+        None => call,
+    })
 }
 
 /// What one plugin said, in words.

@@ -9,7 +9,7 @@ use callgate_core::entry::{Draft, Kind};
 use callgate_core::identity::PluginName;
 use callgate_core::plugin::{PluginEntry, PluginResetBody};
 use callgate_ipc::message::{ChangePlugins, CommandReply, Fault, PluginState};
-use callgate_journal::{AppendError, Plugins, PluginsError, Rules};
+use callgate_journal::{AppendError, Plugins, PluginsError, Policy};
 
 use callgate_plugin::Link;
 
@@ -37,7 +37,7 @@ impl Gate {
         let new = Config::parse(&text).map_err(told)?;
         let unwritten = |failure| environment(&failure, self.hint(&failure));
         let in_force = open.journal.plugins().map_err(unwritten)?;
-        let Rules { entries: rules, .. } = open.journal.rules().map_err(unwritten)?;
+        let Policy { items, .. } = open.journal.policy().map_err(unwritten)?;
         may_follow(before, &old, &new, &in_force)?;
 
         let policies = &open.policies;
@@ -53,7 +53,8 @@ impl Gate {
                 ));
             }
         }
-        let chain = policies.chain_or_broken(in_force.generation + 1, &rules).followed_by(made.links());
+        let policy = Policy { generation: in_force.generation + 1, items };
+        let chain = policies.shipped(&policy, Some(&open.switch.chain())).followed_by(made.links());
 
         write(&file, Some(&text)).map_err(told)?;
         let swap = {

@@ -4,13 +4,17 @@ use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::Outcome;
 use callgate_core::evaluate::{ChainDefault, Member};
-use callgate_journal::{Filter, Reader};
+use callgate_core::policy::{PolicyChange, PolicyItem};
+use callgate_ipc::message::Fault;
+use callgate_journal::{Filter, PolicyError, Reader};
 use callgate_plugin::{Limits, Link};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::fixture::{Guest, allow, engine, ready};
 use super::*;
+use crate::daemon::identity::Unestablished;
+use crate::daemon::plugins::Plugins;
 use crate::environment::Environment;
 
 #[path = "../../../plugin/tests/suite/fixture.rs"]
@@ -34,14 +38,9 @@ impl Opened {
     fn with(links: Vec<Link>) -> Self {
         let (folder, home) = home();
         let gate = gate(&home);
-        let state = {
-            let plugins = crate::daemon::plugins::Plugins::new(home.clone(), Err("it is not WebAssembly".to_owned()));
-            gate.state_with(Arc::new(Policies::of(
-                Err("it is not WebAssembly".to_owned()),
-                ChainDefault::Deny,
-                plugins,
-            )))
-        };
+        let load = |_: &[u8]| Err("it is not WebAssembly".to_owned());
+        let plugins = Plugins::new(home.clone(), Err("there is no engine".to_owned()));
+        let state = gate.state_with(Arc::new(Policies::of(load, ChainDefault::Deny, plugins)));
         *gate.state() = state;
         gate.serving().unwrap().switch.set(Chain::new(0, ChainDefault::Allow, links));
         Self { gate, home, _folder: folder }
@@ -72,15 +71,23 @@ fn home() -> (TempDir, Home) {
 }
 
 fn gate(home: &Home) -> Gate {
-    Gate::new(home.clone(), Config::load(&home.config_file()).unwrap())
+    Gate::new(home.clone(), Config::load(&home.config_file()).unwrap(), Arc::new(Unestablished))
 }
 
-fn rule(effect: &str) -> RuleEntry {
-    serde_json::from_value(json!({ "effect": effect, "tool": "write_file" })).unwrap()
+fn rule(effect: &str) -> PolicyItem {
+    item(json!({ "rule": { "effect": effect, "tool": "write_file" } }))
+}
+
+fn item(json: Value) -> PolicyItem {
+    serde_json::from_value(json).unwrap()
+}
+
+fn adding(json: Value) -> Vec<PolicyChange> {
+    vec![PolicyChange::Add(item(json))]
 }
 
 fn question(arguments: &str) -> Explain {
-    Explain { tool: "write_file".to_owned(), agent: None, server: None, arguments: arguments.to_owned() }
+    Explain { tool: "write_file".to_owned(), agent: None, server: None, arguments: arguments.to_owned(), session: None }
 }
 
 fn broken(why: &str) -> Link {
@@ -106,11 +113,11 @@ fn a_change_that_was_committed_unseen_is_in_force_from_the_next_call_on() {
     assert!(allowed(&gate));
 
     // What a lost answer to a COMMIT leaves: the change is in the journal and the chain was not swapped.
-    let denied = RuleChange::Add(rule("deny"));
-    gate.serving().unwrap().journal.change_rule(denied, 0, Box::new(|_| ())).unwrap();
+    let denied = vec![PolicyChange::Add(rule("deny"))];
+    gate.serving().unwrap().journal.change_policy(denied, 0, Box::new(|_| ())).unwrap();
     assert!(!allowed(&gate));
-    let removed = RuleChange::Remove(rule("deny").key);
-    assert!(matches!(gate.change(removed), CommandReply::Changed { .. }));
+    let removed = vec![PolicyChange::Remove(rule("deny").key())];
+    assert!(matches!(gate.change(removed), CommandReply::Changed(_)));
     assert!(allowed(&gate));
 }
 
@@ -183,7 +190,7 @@ fn every_failure_of_the_journal_has_a_next_step() {
         (LedgerFailure::Overload, "try again"),
     ];
     for (failure, expected) in failures {
-        for reply in [opened.gate.unchanged(&RuleError::Unwritten(failure.clone())), opened.gate.shut(&failure)] {
+        for reply in [opened.gate.unchanged(&PolicyError::Unwritten(failure.clone())), opened.gate.shut(&failure)] {
             let CommandReply::Failed { hint: Some(hint), fault: Fault::Environment, .. } = reply else {
                 panic!("{reply:?}");
             };
@@ -193,13 +200,120 @@ fn every_failure_of_the_journal_has_a_next_step() {
 }
 
 #[test]
-fn a_plugin_that_does_not_work_is_not_the_fault_of_the_rule() {
+fn a_plugin_that_does_not_work_is_not_the_fault_of_the_item() {
     let opened = Opened::new();
-    let reply = opened.gate.change(RuleChange::Add(rule("deny")));
-    let CommandReply::Failed { message, hint: Some(_), fault: Fault::Environment } = &reply else {
-        panic!("{reply:?}")
+    for (item, plugin) in [
+        (json!({ "rule": { "effect": "deny", "tool": "x" } }), "rules"),
+        (json!({ "budget": { "limit": 1, "tool": "x" } }), "budget"),
+        (json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } }), "arguments"),
+    ] {
+        let reply = opened.gate.change(adding(item));
+        let CommandReply::Failed { message, hint: Some(_), fault: Fault::Environment } = &reply else {
+            panic!("{reply:?}")
+        };
+        assert!(message.starts_with(&format!("the {plugin} plugin does not work")), "{message}");
+        assert!(message.contains("does not load: it is not WebAssembly"), "{message}");
+    }
+    assert_eq!(opened.kinds(), ["daemon.start"], "nothing was changed");
+}
+
+/// A gate as shipped.
+fn shipped() -> (TempDir, Gate) {
+    let (folder, home) = home();
+    let gate = gate(&home);
+    gate.open();
+    (folder, gate)
+}
+
+fn links(gate: &Gate) -> Vec<Link> {
+    gate.serving().unwrap().chain().links().to_vec()
+}
+
+#[test]
+fn the_chain_is_rules_budget_and_arguments_and_a_change_configures_only_what_it_is_about() {
+    let (_folder, gate) = shipped();
+    let members = |gate: &Gate| gate.serving().unwrap().chain().members().to_vec();
+    let before = members(&gate);
+    assert_eq!(before.iter().map(|member| &*member.plugin).collect::<Vec<_>>(), ["rules", "budget", "arguments"]);
+    for (item, changed) in [
+        (json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } }), 2),
+        (json!({ "budget": { "limit": 1, "tool": "x" } }), 1),
+        (json!({ "rule": { "effect": "deny", "tool": "x" } }), 0),
+    ] {
+        let (before, was) = (members(&gate), links(&gate));
+        assert!(matches!(gate.change(adding(item)), CommandReply::Changed(_)));
+        let (after, is) = (members(&gate), links(&gate));
+        for place in 0..3 {
+            assert_eq!(before[place] != after[place], place == changed);
+            assert_eq!(was[place].is_the_same(&is[place]), place != changed, "{}", after[place].plugin);
+        }
+    }
+}
+
+#[test]
+fn a_broken_plugin_denies_and_does_not_keep_the_others_from_changing() {
+    let (_folder, home) = home();
+    let gate = gate(&home);
+    let engine = engine(Limits::SHIPPED);
+    let load = |component: &[u8]| {
+        let broken = component.len() == include_bytes!("../../../../plugins/dist/arguments.wasm").len();
+        if broken {
+            Err("it is not WebAssembly".to_owned())
+        } else {
+            engine.load(component).map_err(|error| error.to_string())
+        }
     };
-    assert!(message.contains("does not load: it is not WebAssembly"), "{message}");
+    let plugins = Plugins::new(home, Ok(engine.clone()));
+    let state = gate.state_with(Arc::new(Policies::of(load, ChainDefault::Deny, plugins)));
+    *gate.state() = state;
+    let code = |gate: &Gate| match &gate.decide(vec![imagined(question("{}")).ok().unwrap()])[..] {
+        [Verdict::Refused { reason, .. }] => reason.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(&gate), Code::PluginNotReady);
+    let denied = gate.change(adding(json!({ "rule": { "effect": "deny", "tool": "write_file" } })));
+    assert!(matches!(denied, CommandReply::Changed(_)), "{denied:?}");
+    assert_eq!(code(&gate), Code::Policy, "the earlier of two that deny speaks");
+    let granted = gate.change(adding(json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } })));
+    assert!(matches!(granted, CommandReply::Failed { fault: Fault::Environment, .. }), "{granted:?}");
+}
+
+#[test]
+fn a_warning_is_told_once_and_only_of_what_is_new() {
+    let (_folder, gate) = shipped();
+    let grant =
+        |tool: &str, args: Value| json!({ "grant": { "agent": "a", "server": "s", "tool": tool, "args": args } });
+    let warnings = |reply: CommandReply| match reply {
+        CommandReply::Changed(changed) => changed.warnings,
+        other => panic!("{other:?}"),
+    };
+    let add = |item: Value| warnings(gate.change(adding(item)));
+    assert_eq!(add(grant("read", json!({ "path": "/srv/**" }))), [""; 0]);
+    let widened = add(grant("re*", json!({})));
+    assert!(widened.len() == 1 && widened[0].contains("path=/srv/**"), "{widened:?}");
+    assert_eq!(add(grant("other", json!({ "path": "/srv/**" }))), [""; 0], "{widened:?} is old");
+    let removed = PolicyChange::Remove(item(grant("other", json!({ "path": "/srv/**" }))).key());
+    assert_eq!(warnings(gate.change(vec![removed])), [""; 0]);
+}
+
+#[test]
+fn what_a_plugin_does_not_take_is_told_by_its_place_in_the_new_item_and_changes_nothing() {
+    let (_folder, gate) = shipped();
+    let first = json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } });
+    assert!(matches!(gate.change(adding(first)), CommandReply::Changed(_)));
+    let refused = |item: Value| match gate.change(adding(item)) {
+        CommandReply::Failed { message, fault: Fault::Request, .. } => message,
+        other => panic!("{other:?}"),
+    };
+    let grant = |args: Value| json!({ "grant": { "agent": "a", "server": "s", "tool": "x", "args": args } });
+    let malformed = refused(grant(json!({ "path": "/srv/[a" })));
+    assert!(malformed.starts_with("the arguments plugin does not take this grant: args/path: "), "{malformed}");
+    refused(grant(json!({ "path": "re:(" })));
+    refused(grant(json!({ "path": "/a/../*" })));
+    let nameless = refused(json!({ "budget": { "limit": 1, "tool": "" } }));
+    assert!(nameless.starts_with("the budget plugin does not take this budget: tool: "), "{nameless}");
+    let status = gate.status();
+    assert!(matches!(&status, CommandReply::Status(status) if status.generation == 1), "{status:?}");
 }
 
 #[test]

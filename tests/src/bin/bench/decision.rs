@@ -1,19 +1,20 @@
-//! The decision alone, as the daemon makes it: the chain's opinions, the ruling, what becomes of it. No journal.
+//! The decision alone, as the daemon makes it: the chain's opinions, the ruling, the charges, what becomes of it. No journal.
 
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use callgate_core::call::Call;
 use callgate_core::canonical;
+use callgate_core::counters::{Counters, Moment};
 use callgate_core::digest::Digest;
 use callgate_core::evaluate::{ChainDefault, evaluate};
-use callgate_core::identity::{Caller, Server, SessionId};
+use callgate_core::identity::{Agent, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
-use callgate_core::port::Evaluator;
-use callgate_core::settle::{Decision, decision};
-use callgate_plugin::{Chain, Engine, Life, Limits, Link, LogBatch, LogSink};
+use callgate_core::port::{Case, Evaluator};
+use callgate_core::settle::{Decision, Present, settle};
+use callgate_plugin::{Chain, Engine, Life, Limits, Link, LogBatch, LogSink, Plugin};
 use serde_json::{Value, json};
 
 use crate::bars;
@@ -23,27 +24,99 @@ use crate::subject::micros;
 const DECISIONS: u32 = 2_000;
 const RULE_COUNTS: [usize; 3] = [10, 1_000, 10_000];
 
+/// Calls that come one after the other have more than this between them; fresh instances are made in it.
+const PAUSE: Duration = Duration::from_micros(300);
+const DECISIONS_APART: u32 = 200;
+const FRESH_READY: usize = 4;
+const AGENT: &str = "cursor";
+/// More than is ever spent here.
+const UNSPENT: u64 = 1_000_000_000;
+const GRANTS: usize = 100;
+const BUDGETS: usize = 20;
+const BUDGETS_THAT_MATCH: usize = 3;
+
 pub(crate) fn measure(report: &mut Report, rounds: usize) {
-    let engine = Engine::new(Limits::SHIPPED, None, Arc::new(Silence)).expect("an engine can be had");
-    let component = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist/rules.wasm");
-    let plugin = engine.load(&std::fs::read(component).expect("the component is there")).expect("the component loads");
-    let chains = RULE_COUNTS.map(|count| {
-        let settings = json!({ "rules": rules(count) }).to_string();
-        let configured = plugin.configure("rules", &settings, Life::Kept { instances: 1 }).expect("the rules load");
-        Chain::new(1, ChainDefault::Deny, vec![Link::ready(configured, true)])
-    });
+    let plugins = Plugins::load();
+    let [few, many, most] = RULE_COUNTS.map(|count| vec![plugins.rules(count)]);
+    let three = || vec![plugins.rules(1_000), plugins.budget(), plugins.arguments()];
+    let four = three().into_iter().chain([plugins.third_party()]).collect();
+    let chains =
+        [(few, None), (many, None), (most, None), (three(), None), (three(), Some(PAUSE)), (four, Some(PAUSE))];
+    let chains = chains.map(|(links, pause)| (Chain::new(1, ChainDefault::Deny, links), pause));
     let call = example();
-    let mut times = [const { Vec::new() }; 3];
+    let mut times = [const { Vec::new() }; 6];
     for _ in 0..rounds {
-        for (chain, times) in chains.iter().zip(&mut times) {
-            times.push(round_us(chain, &call));
+        for ((chain, pause), times) in chains.iter().zip(&mut times) {
+            times.push(round_us(chain, &call, *pause));
         }
     }
-    let [few, many, most] = times.map(|mut times| median(&mut times));
+    let [few, many, most, three, paused, four] = times.map(|mut times| median(&mut times));
     report.figure("10 rules", few);
     report.barred("1,000 rules", many, bars::DECISION_US);
     report.figure("10,000 rules", most);
     report.barred("  10,000 rules, times 10 rules", most / few, bars::DECISION_GROWTH);
+    report.barred("1,000 rules, 100 grants, 20 budgets of which 3 match", three, bars::DECISION_OF_THREE_US);
+    report.figure("  the same with 300 µs between calls", paused);
+    report.figure("  and with a third party's plugin, fresh for every call", four);
+    report.barred("  added by that plugin", four - paused, bars::DECISION_THIRD_PARTY_US);
+}
+
+/// The default plugins, as places in a chain.
+struct Plugins {
+    rules: Plugin,
+    budget: Plugin,
+    arguments: Plugin,
+}
+
+impl Plugins {
+    fn load() -> Self {
+        let engine = Engine::new(Limits::SHIPPED, None, Arc::new(Silence)).expect("an engine can be had");
+        let load = |name: &str| {
+            let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/dist");
+            let component = std::fs::read(dist.join(name).with_extension("wasm")).expect("the component is there");
+            engine.load(&component).expect("the component loads")
+        };
+        Self { rules: load("rules"), budget: load("budget"), arguments: load("arguments") }
+    }
+
+    fn rules(&self, count: usize) -> Link {
+        kept(&self.rules, "rules", &json!({ "rules": rules(count) }))
+    }
+
+    fn budget(&self) -> Link {
+        let budget = |number: usize| match number {
+            0 => json!({ "limit": UNSPENT, "all_tools": true }),
+            1 => json!({ "limit": UNSPENT, "tool": "read_file", "agent": AGENT }),
+            2 => json!({ "limit": UNSPENT, "tool": "read_*", "server": "fs" }),
+            _ => json!({ "limit": 20, "tool": format!("list_{number}") }),
+        };
+        assert_eq!(BUDGETS_THAT_MATCH, 3, "that is how many of these match");
+        kept(&self.budget, "budget", &json!({ "budgets": (0..BUDGETS).map(budget).collect::<Vec<_>>() }))
+    }
+
+    /// Grants of several agents; the call at hand meets the last of its agent's.
+    fn arguments(&self) -> Link {
+        let grant = |number: usize| match number % 4 {
+            0 => json!({ "agent": AGENT, "server": "fs", "tool": format!("write_{number}_*") }),
+            1 => json!({ "agent": AGENT, "server": format!("server-{number}"), "tool": "*" }),
+            _ => json!({ "agent": format!("agent-{number}"), "server": "fs", "tool": "*" }),
+        };
+        let last = json!({ "agent": AGENT, "server": "fs", "tool": "read_*", "args": { "path": "/home/user/**" } });
+        let grants: Vec<Value> = (1..GRANTS).map(grant).chain([last]).collect();
+        kept(&self.arguments, "arguments", &json!({ "grants": grants }))
+    }
+
+    /// A plugin in Rust as anybody would install it: an instance of its own for every call.
+    fn third_party(&self) -> Link {
+        let settings = json!({ "rules": rules(10) }).to_string();
+        let life = Life::Fresh { ready: FRESH_READY };
+        Link::ready(self.rules.configure("guard", &settings, life).expect("the settings load"), false)
+    }
+}
+
+fn kept(plugin: &Plugin, name: &str, settings: &Value) -> Link {
+    let configured = plugin.configure(name, &settings.to_string(), Life::Kept { instances: 1 });
+    Link::ready(configured.expect("the settings load"), true)
 }
 
 /// As people write them: mostly exact names, some globs, some for one server; the call at hand meets an exact one.
@@ -57,15 +130,21 @@ fn rules(count: usize) -> Vec<Value> {
     (1..count).map(rule).chain([json!({ "effect": "allow", "tool": "read_file" })]).collect()
 }
 
-fn round_us(chain: &Chain, call: &Call) -> f64 {
-    let mut times: Vec<f64> = (0..DECISIONS)
+fn round_us(chain: &Chain, call: &Call, pause: Option<Duration>) -> f64 {
+    let mut counters = Counters::default();
+    let count = if pause.is_some() { DECISIONS_APART } else { DECISIONS };
+    let mut times: Vec<f64> = (0..count)
         .map(|_| {
+            std::thread::sleep(pause.unwrap_or_default());
             let begun = Instant::now();
             // The digest is made for every call, and so belongs to what a decision costs.
             let call = Call { arguments_digest: canonical::digest(&call.arguments), ..call.clone() };
-            let decided = decision(&evaluate(chain.opinions(&call)).ruling);
+            let case = Case { evaluated: evaluate(chain.opinions(&call)), call };
+            let settled = settle(&case, Present { generation: 1, now: Moment::default() }, &mut counters);
             let time = micros(begun);
-            assert!(matches!(black_box(decided), Decision::Allowed { .. }), "the rules allow it");
+            let decision = black_box(settled).expect("it is of this generation").decision;
+            assert!(matches!(decision, Decision::Allowed { .. }), "{decision:?}");
+            counters.settle();
             time
         })
         .collect();
@@ -74,12 +153,13 @@ fn round_us(chain: &Chain, call: &Call) -> f64 {
 
 fn example() -> Call {
     let arguments = r#"{"path":"/home/user/project/src/main.rs","head":200,"encoding":"utf-8","follow":true}"#;
+    let agent = Agent { id: "agt_1".to_owned(), name: AGENT.parse().expect("a name"), evidence: "declared".to_owned() };
     let server = Server { id: String::new(), name: "fs".parse().expect("a name") };
     Call {
         binding: Binding { connection: 1, sequence: 1, frame: Digest::of(b"frame") },
         session: SessionId::from_random([7; 16]),
         request_id: "1".to_owned(),
-        caller: Arc::new(Caller { agent: None, client: "bench".to_owned(), server, attributes: Vec::new() }),
+        caller: Arc::new(Caller { agent: Some(agent), client: "bench".to_owned(), server, attributes: Vec::new() }),
         tool: "read_file".to_owned(),
         listed: None,
         arguments: arguments.into(),

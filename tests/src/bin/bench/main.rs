@@ -107,6 +107,8 @@ mod bars {
 
     pub(crate) const DECISION_US: Bar = Bar::at_most(15.0, "a decision without its commit, 1,000 rules");
     pub(crate) const DECISION_GROWTH: Bar = Bar::at_most(1.3, "the same from 10 to 10,000 rules");
+    pub(crate) const DECISION_OF_THREE_US: Bar = Bar::at_most(30.0, "a decision of the three default plugins");
+    pub(crate) const DECISION_THIRD_PARTY_US: Bar = Bar::at_most(60.0, "added by a third party's plugin");
     pub(crate) const ADDED_MEMORY_US: Bar = Bar::at_most(175.0, "added to the median call, journal in memory");
     pub(crate) const ADDED_DURABLE_OVER_COMMIT_US: Bar =
         Bar::at_most(200.0, "added to the median call, durable, over a bare commit");

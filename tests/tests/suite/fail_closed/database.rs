@@ -126,7 +126,8 @@ fn a_database_removed_under_a_running_daemon_is_noticed() {
 fn rules_that_do_not_load_refuse_every_call_and_the_status_says_so() {
     let home = used();
     let database = rusqlite::Connection::open(home.database()).unwrap();
-    let changed = database.execute("UPDATE rule SET tool = '' WHERE tool = 'drop'", []).unwrap();
+    let changed =
+        database.execute("UPDATE policy SET item = replace(item, 'drop', '') WHERE kind = 'rule'", []).unwrap();
     assert_eq!(changed, 1);
     drop(database);
     let mut session = Session::within(home);

@@ -233,7 +233,7 @@ fn trap_43_a_command_is_found_like_the_client_would_find_it() {
 #[test]
 fn trap_44_what_is_sent_before_the_server_is_up_is_not_lost() {
     // No daemon runs and nothing is compiled yet: the first calls of a new install are decided, not refused.
-    let home = Home::new();
+    let home = Home::cold();
     let record = home.path().join("received");
     let script = r#"sleep 0.5; exec "$FIXTURE" --record "$RECORD""#;
     let launch = home.relay("fs").env("FIXTURE", program::fixture()).env("RECORD", &record);

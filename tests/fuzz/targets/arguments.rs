@@ -1,0 +1,8 @@
+#![no_main]
+//! Settings and calls of the plugin `arguments`.
+
+use callgate_fuzz::settings_and_calls;
+use callgate_plugin_arguments::Grants;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|document: &[u8]| settings_and_calls::<Grants>(document));
