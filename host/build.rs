@@ -11,7 +11,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// What the binary is made of, seen from the workspace's root.
-const SOURCES: &[&str] = &["Cargo.lock", "Cargo.toml", "host", "plugins/dist", "sdk/match", "wit"];
+const SOURCES: &[&str] = &["Cargo.lock", "Cargo.toml", "host", "plugins/dist", "sdk/component", "sdk/match", "wit"];
 /// How many hex digits of the digest are shown: 48 bits, plenty for builds of one person.
 const STAMP_DIGITS: usize = 12;
 /// What is left of 64 bits.

@@ -1,5 +1,7 @@
 //! The command line as it is typed. Types only; what a command does is in the module `command`.
 
+pub mod plugin;
+
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -33,6 +35,9 @@ pub enum Command {
     Revoke(Revoke),
     /// Show the grants.
     Grants(Grants),
+    /// Plugins of your own: install, list, build and try them.
+    #[command(subcommand)]
+    Plugin(plugin::Plugin),
     /// Show the journal.
     Log(Log),
     /// Check the journal's chain. Exits 0 when it holds, 1 when it is broken, 3 when it cannot be checked.

@@ -138,17 +138,28 @@ impl Client {
 
     /// Asks one thing. A failure that the daemon names becomes this command's own.
     pub(crate) fn ask(&mut self, command: &Command) -> Result<CommandReply, Failure> {
-        self.wire.send(std::slice::from_ref(command)).map_err(|cause| lost(&cause))?;
-        match self.wire.receive(Some(Instant::now() + ANSWER_TIMEOUT)).map_err(|cause| lost(&cause))? {
-            CommandReply::Failed { message, hint, fault } => {
-                let exit = match fault {
-                    Fault::Request => Exit::Usage,
-                    Fault::Environment => Exit::Environment,
-                };
-                Err(Failure { exit, message, hint })
-            }
+        match self.tell_within(command, ANSWER_TIMEOUT)? {
+            failed @ CommandReply::Failed { .. } => Err(Self::failure(failed)),
             reply => Ok(reply),
         }
+    }
+
+    /// Asks one thing that may take longer. An error says that no answer came, so that nobody knows what was done.
+    pub(crate) fn tell_within(&mut self, command: &Command, patience: Duration) -> Result<CommandReply, Failure> {
+        self.wire.send(std::slice::from_ref(command)).map_err(|cause| lost(&cause))?;
+        self.wire.receive(Some(Instant::now() + patience)).map_err(|cause| lost(&cause))
+    }
+
+    /// A failure that the daemon named, as this command's own.
+    pub(crate) fn failure(reply: CommandReply) -> Failure {
+        let CommandReply::Failed { message, hint, fault } = reply else {
+            return Failure::internal("the daemon answered another question");
+        };
+        let exit = match fault {
+            Fault::Request => Exit::Usage,
+            Fault::Environment => Exit::Environment,
+        };
+        Failure { exit, message, hint }
     }
 
     /// Waits until the daemon has closed the connection, as one that stops does. It has not stopped before it lets go of the

@@ -6,6 +6,7 @@ mod demo;
 mod demo_server;
 mod grants;
 mod log;
+mod plugin;
 mod policy;
 mod run;
 mod verify;
@@ -37,6 +38,7 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::Grant(grant) => grants::grant(grant, &Home::find(environment)?),
         Command::Revoke(revoke) => grants::revoke(revoke, &Home::find(environment)?),
         Command::Grants(grants) => grants::list(&grants, &Home::find(environment)?),
+        Command::Plugin(plugin) => plugin::plugin(plugin, environment),
         Command::Log(log) => log::show(&log, &Home::find(environment)?),
         Command::Verify(verify) => verify::verify(&verify, &Home::find(environment)?),
         Command::Daemon(daemon) => daemon::daemon(&daemon, &Home::find(environment)?, environment),

@@ -2,6 +2,9 @@
 //!
 //! An unknown key is refused and the nearest known one named; sizes and durations carry units. docs/reference/config.md.
 
+pub(crate) mod edit;
+mod plugins;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use callgate_core::digest::Digest;
 use callgate_core::entry::Record;
 use callgate_core::evaluate::ChainDefault;
+use callgate_core::plugin::PluginEntry;
 
 use crate::failure::Failure;
 
@@ -29,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) default: ChainDefault,
     /// What is kept of arguments.
     pub(crate) record: Record,
+    /// Plugins besides the shipped ones, in their order.
+    pub(crate) plugins: Vec<PluginEntry>,
     /// The relay's settings.
     pub(crate) relay: Relay,
     /// The digest of the file's bytes; of none when there is no file.
@@ -53,6 +59,8 @@ struct Written {
     #[serde(default)]
     record: Record,
     #[serde(default)]
+    plugins: Vec<PluginEntry>,
+    #[serde(default)]
     relay: WrittenRelay,
 }
 
@@ -74,6 +82,11 @@ impl Default for WrittenRelay {
 impl Config {
     /// Reads the file; a file that is not there is the shipped configuration.
     pub(crate) fn load(file: &Path) -> Result<Self, Failure> {
+        Self::of(file, Self::read(file)?.as_deref())
+    }
+
+    /// The text of the file; `None` when there is no file.
+    pub(crate) fn read(file: &Path) -> Result<Option<String>, Failure> {
         let text = match std::fs::metadata(file) {
             Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
                 return Err(Failure::usage(format!("{} is larger than 1 MiB", file.display())));
@@ -82,13 +95,20 @@ impl Config {
             Err(error) => Err(error),
         };
         match text {
-            Ok(text) => Self::parse(&text).map_err(|failure| in_file(file, failure)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Self::parse(&format!("version: {VERSION}")),
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::environment(format!("cannot read {}: {error}", file.display()))),
         }
     }
 
-    fn parse(text: &str) -> Result<Self, Failure> {
+    /// What the text of `file` says; without a text, the shipped configuration.
+    pub(crate) fn of(file: &Path, text: Option<&str>) -> Result<Self, Failure> {
+        let shipped = format!("version: {VERSION}");
+        Self::parse(text.unwrap_or(&shipped)).map_err(|failure| in_file(file, failure))
+    }
+
+    /// Reads the text of a file.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let written: Written = serde_saphyr::from_str(text).map_err(|error| unreadable(&error))?;
         if written.version != VERSION {
             return Err(Failure::usage(format!("version is {}, this build reads {VERSION}", written.version))
@@ -104,9 +124,11 @@ impl Config {
         if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&written.relay.decision_deadline) {
             return Err(Failure::usage("relay.decision_deadline can be 10ms to 60s"));
         }
+        plugins::check(&written.plugins)?;
         Ok(Self {
             default: written.default,
             record: written.record,
+            plugins: written.plugins,
             relay: Relay { frame_bytes_max, decision_deadline: written.relay.decision_deadline },
             digest: Digest::of(text.as_bytes()),
         })
@@ -192,9 +214,20 @@ mod tests {
             ("version: 1\ndefault: maybe", "maybe"),
             ("version: 1\nversion: 1", "version"),
             ("[", "line 1"),
+            ("version: 1\nplugins: {guard: {}}", "line 2, column 10: expected sequence"),
+            ("version: 1\nplugins: [{name: guard}]", "missing field `digest`"),
+            ("version: 1\nplugins: [{name: guard, digest: abc}]", "64 lower-case hex digits"),
+            ("version: 1\nplugins: [{name: g, digest: DIGEST, setings: {}}]", "did you mean settings?"),
+            ("version: 1\nplugins: [{name: g, digest: DIGEST, settings: [1]}]", "line 2"),
+            ("version: 1\nplugins: [{name: g, digest: DIGEST, instance: fresher}]", "fresher"),
+            ("version: 1\nplugins: [{name: g g, digest: DIGEST}]", "is not a plugin name"),
+            ("version: 1\nplugins: [{name: rules, digest: DIGEST}]", "a plugin of Callgate's own"),
+            ("version: 1\nplugins: [{name: g, digest: DIGEST}, {name: g, digest: DIGEST}]", "a plugin named g already"),
+            ("version: 1\nplugins: [{name: g, digest: DIGEST, servers: []}]", "`servers` names nobody"),
         ];
         for (text, expected) in cases {
-            let failure = Config::parse(text).unwrap_err().to_string();
+            let text = text.replace("DIGEST", &Digest::of(b"").to_string());
+            let failure = Config::parse(&text).unwrap_err().to_string();
             assert!(failure.contains(expected), "{text:?} gave {failure:?}");
         }
     }

@@ -5,6 +5,7 @@ mod gate;
 mod identity;
 mod log_file;
 mod orders;
+mod plugins;
 mod policies;
 mod server;
 mod session;

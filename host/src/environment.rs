@@ -1,6 +1,7 @@
 //! The environment variables that Callgate heeds, read once, here and nowhere else.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// What the environment says.
@@ -20,6 +21,12 @@ pub struct Environment {
     pub cache_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`
     pub runtime_dir: Option<PathBuf>,
+    /// `CARGO`: what `plugin build` runs, when it is not the `cargo` of the path.
+    pub cargo: Option<OsString>,
+    /// `RUSTC`, as cargo heeds it.
+    pub rustc: Option<OsString>,
+    /// `CARGO_HOME`
+    pub cargo_home: Option<PathBuf>,
 }
 
 impl Environment {
@@ -28,6 +35,7 @@ impl Environment {
     pub fn read() -> Self {
         // The XDG specification: an empty value counts as unset, a relative one is to be ignored.
         let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let tool = |name| env::var_os(name).filter(|tool| !tool.is_empty());
         Self {
             callgate_home: env::var_os("CALLGATE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from),
             log: env::var("CALLGATE_LOG").ok().filter(|level| !level.is_empty()),
@@ -36,6 +44,9 @@ impl Environment {
             data_home: folder("XDG_DATA_HOME"),
             cache_home: folder("XDG_CACHE_HOME"),
             runtime_dir: folder("XDG_RUNTIME_DIR"),
+            cargo: tool("CARGO"),
+            rustc: tool("RUSTC"),
+            cargo_home: folder("CARGO_HOME"),
         }
     }
 }

@@ -62,12 +62,25 @@ impl Home {
 
     /// Makes the folders that are missing, and refuses any that another user owns or may write to.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
-        [&self.config, &self.data, &self.cache, &self.runtime].into_iter().try_for_each(|folder| private_folder(folder))
+        let plugins = self.plugins();
+        [&self.config, &self.data, &plugins, &self.cache, &self.runtime]
+            .into_iter()
+            .try_for_each(|folder| private_folder(folder))
     }
 
     /// The configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("callgate.yaml")
+    }
+
+    /// The folder of the configuration file.
+    pub(crate) fn config_folder(&self) -> &Path {
+        &self.config
+    }
+
+    /// The folder of installed plugins.
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.data.join("plugins")
     }
 
     /// The file that names this install, to be compared with the database's own idea of it.

@@ -12,6 +12,7 @@ mod home;
 mod launch;
 mod lock;
 mod output;
+mod plugins;
 mod wire;
 
 pub use command::run;

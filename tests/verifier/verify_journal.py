@@ -6,7 +6,8 @@ usage: verify_journal.py JOURNAL.DB [HEAD]      exits 0 sound, 1 broken, 3 unver
 import hashlib, json, pathlib, sqlite3, struct, sys
 
 KINDS = {"daemon.start", "daemon.stop", "clock.jump", "session.start", "session.end", "call.decision", "call.outcome",
-         "outcome.unknown", "anomaly", "rule.add", "rule.remove", "budget.add", "budget.remove", "grant.add", "grant.remove"}
+         "outcome.unknown", "anomaly", "rule.add", "rule.remove", "budget.add", "budget.remove", "grant.add", "grant.remove",
+         "plugin.add", "plugin.change", "plugin.remove", "plugin.order", "plugin.reset"}
 
 
 class Broken(Exception):
@@ -34,6 +35,7 @@ def verify(db, wanted):
     install, counted = db.execute("SELECT install, counted FROM meta").fetchone()
     chain = sha256(b"\x03callgate-chain/1", struct.pack(">Q", len(install)), install.encode())
     seq, time_ms, heads, policy, changes, changed, calls, sessions, pending = 0, -(2**63), {chain}, {}, 0, 0, {}, {}, set()
+    plugins = {}
     for number, at, kind, body, stored, salt, form, value in db.execute("SELECT * FROM entry ORDER BY seq"):
         seq += 1
         check(number == seq, seq, f"missing, {number} comes next")
@@ -62,12 +64,22 @@ def verify(db, wanted):
             of, step = kind.split(".")
             item, key = said[of], key_of(of, said[of])
             before = policy.pop(key, None)
-            same_change = changed and changed == seq - 1 and said["generation"] == changes
-            check(same_change or said["generation"] == changes + 1, seq, "generation out of order")
-            changes, changed = said["generation"], seq
             check(before is None if step == "add" else before and before[1] == item, seq, "change of the policy")
             if step == "add":
                 policy[key] = (seq, item)
+        elif kind.startswith("plugin.") and kind != "plugin.reset":
+            if kind == "plugin.order":
+                check(sorted(said["order"]) == sorted(plugins), seq, "order of other plugins")
+                plugins = {name: plugins[name] for name in said["order"]}
+            elif kind == "plugin.remove":
+                check(plugins.pop(said["plugin"]["name"], None) == said["plugin"], seq, "plugin change")
+            else:
+                check((said["plugin"]["name"] in plugins) == (kind == "plugin.change"), seq, "plugin change")
+                plugins[said["plugin"]["name"]] = said["plugin"]
+        if kind.startswith(("rule.", "budget.", "grant.", "plugin.")) and kind != "plugin.reset":
+            same_change = changed and changed == seq - 1 and said["generation"] == changes
+            check(same_change or said["generation"] == changes + 1, seq, "generation out of order")
+            changes, changed = said["generation"], seq
         if seq == counted:
             pending = {(seq, session) for seq, (session, last) in calls.items() if last is None}
     check(counted <= seq, 0, f"entry {counted} was counted and is not there")
@@ -83,6 +95,8 @@ def verify(db, wanted):
         ("SELECT generation FROM meta", {(changes,)}),
     ):
         check(set(db.execute(sql)) == expected, 0, f"{sql!r} is not what the entries say")
+    there = [json.loads(plugin) for plugin, in db.execute("SELECT entry FROM plugin ORDER BY position")]
+    check(there == list(plugins.values()), 0, "the plugins are not what the entries say")
     check(wanted is None or bytes.fromhex(wanted) in heads, 0, f"head {wanted} is nowhere in the chain")
     return f"entries={seq} head={chain.hex()}"
 

@@ -158,7 +158,7 @@ pub enum Occasion {
 }
 
 /// What a plugin says that a call consumes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Charge {
     /// Names the counter, beside the plugin's instance, the subject and the window.
     pub key: String,

@@ -86,6 +86,16 @@ kinds! {
     GrantAdd = "grant.add";
     /// A grant was removed.
     GrantRemove = "grant.remove";
+    /// A plugin joined the chain.
+    PluginAdd = "plugin.add";
+    /// A plugin of the chain was exchanged, set otherwise, or accepted anew.
+    PluginChange = "plugin.change";
+    /// A plugin left the chain.
+    PluginRemove = "plugin.remove";
+    /// The plugins were put into another order.
+    PluginOrder = "plugin.order";
+    /// A plugin that failed again and again was given another chance.
+    PluginReset = "plugin.reset";
 }
 
 /// What became of an item of the policy.

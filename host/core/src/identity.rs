@@ -58,7 +58,7 @@ pub struct BadName {
     pub expected: &'static str,
 }
 
-/// The longest server or agent name, bytes.
+/// The longest server, agent or plugin name, bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
 macro_rules! name {
@@ -118,6 +118,11 @@ name!(
     /// The operator's name for an agent, as rules are written against it.
     AgentName,
     "agent name"
+);
+name!(
+    /// The operator's name for a plugin's instance in the chain.
+    PluginName,
+    "plugin name"
 );
 
 fn is_name(name: &str) -> bool {

@@ -20,6 +20,7 @@ pub mod grant;
 pub mod identity;
 mod json;
 pub mod permit;
+pub mod plugin;
 pub mod policy;
 pub mod port;
 pub mod read;

@@ -9,8 +9,9 @@ use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{Outcome, Side};
 use callgate_core::grant::GrantsOf;
-use callgate_core::identity::{AgentName, ServerName, SessionId};
+use callgate_core::identity::{AgentName, PluginName, ServerName, SessionId};
 use callgate_core::permit::Permit;
+use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::{PolicyChange, PolicyItem};
 use callgate_core::refusal::Reason;
 use callgate_core::settle::Foreseen;
@@ -184,10 +185,47 @@ pub enum Command {
     Explain(Explain),
     /// What is spent of the budgets.
     Usage,
+    /// How the plugins of the chain are.
+    Plugins,
+    /// Takes another list of plugins into force.
+    ChangePlugins(ChangePlugins),
+    /// Gives a plugin that failed again and again another chance.
+    ResetPlugin(PluginName),
     /// How the daemon is.
     Status,
     /// Ends the daemon in good order.
     Stop,
+}
+
+/// A configuration with another list of plugins, to take the place of the one there is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChangePlugins {
+    /// The digest of the file that it was made of; another one by now is left as it is.
+    pub before: Digest,
+    /// The whole file as it is to be.
+    pub config: String,
+    /// A plugin that was accepted anew, although nothing may differ.
+    pub renewed: Option<PluginName>,
+}
+
+/// How one plugin of the chain is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PluginState {
+    /// Its name in the chain.
+    pub name: String,
+    /// Its component.
+    pub digest: Digest,
+    /// How the operator set it; a shipped one is not set.
+    pub entry: Option<PluginEntry>,
+    /// What is wrong with it: that it is not ready, or for whom it is not asked any more.
+    pub problems: Vec<String>,
+}
+
+impl PluginState {
+    /// Whether it is set just so.
+    pub fn is_set_as(&self, entry: Option<&PluginEntry>) -> bool {
+        self.entry.as_ref() == entry
+    }
 }
 
 /// A call that nobody makes.
@@ -211,6 +249,22 @@ pub struct Explain {
 pub enum CommandReply {
     /// The policy was changed.
     Changed(Changed),
+    /// The plugins of the chain, in order.
+    Plugins(Vec<PluginState>),
+    /// The list is in force.
+    PluginsChanged {
+        /// The journal's entries; none when nothing differed.
+        entries: Vec<u64>,
+        /// What a person should look at.
+        warnings: Vec<String>,
+    },
+    /// The plugin is asked again for everybody.
+    PluginReset {
+        /// The journal entry; none when there was nothing to reset.
+        entry: Option<u64>,
+        /// For how many agents it was not asked any more.
+        breakers: u64,
+    },
     /// The explanation.
     Explained(Box<Explained>),
     /// What is spent.

@@ -20,7 +20,7 @@ pub enum AppendError {
 /// Whether an entry of this kind stands for itself.
 const fn stands_alone(kind: Kind) -> bool {
     match kind {
-        Kind::DaemonStart | Kind::DaemonStop | Kind::SessionEnd | Kind::Anomaly => true,
+        Kind::DaemonStart | Kind::DaemonStop | Kind::SessionEnd | Kind::Anomaly | Kind::PluginReset => true,
         Kind::ClockJump
         | Kind::SessionStart
         | Kind::CallDecision
@@ -31,7 +31,11 @@ const fn stands_alone(kind: Kind) -> bool {
         | Kind::BudgetAdd
         | Kind::BudgetRemove
         | Kind::GrantAdd
-        | Kind::GrantRemove => false,
+        | Kind::GrantRemove
+        | Kind::PluginAdd
+        | Kind::PluginChange
+        | Kind::PluginRemove
+        | Kind::PluginOrder => false,
     }
 }
 

@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use callgate_core::charge::Owner;
 use callgate_core::counters::Name;
 use callgate_core::entry::{Draft, Outcome, SessionStartBody};
-use callgate_core::identity::SessionId;
+use callgate_core::identity::{PluginName, SessionId};
+use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::PolicyChange;
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
 use callgate_core::settle::{self, Forecast};
@@ -18,6 +19,7 @@ use crate::calls::{self, Answered, RecordPolicy, Settling};
 use crate::error::OpenError;
 use crate::install;
 use crate::notes::{DroppedNotes, Note, Notes};
+use crate::plugins::{self, Plugins, PluginsChanged, PluginsError, Replacing};
 use crate::policy::{self, Changing, Policy, PolicyChanged, PolicyError, Swap};
 use crate::queue::{Queue, Together};
 use crate::sessions::{Opening, SessionError};
@@ -157,6 +159,29 @@ impl Journal {
         let mut writer = lock(&self.shared.writer);
         let (counters, now) = writer.counters()?;
         Ok(names.iter().map(|name| counters.spent_by_owner(name, now)).collect())
+    }
+
+    /// Puts a list of plugins in the place of the one in force: the table, an entry for every step from one to the other, and
+    /// one generation more, in one transaction. `renewed` was accepted anew and counts as changed even where it is equal.
+    ///
+    /// `before` is what the caller built its chain from; the rest is as with [`Self::change_rule`].
+    pub fn change_plugins(
+        &self,
+        before: &Plugins,
+        after: Vec<PluginEntry>,
+        renewed: Option<&PluginName>,
+        swap: Swap,
+    ) -> Result<PluginsChanged, PluginsError> {
+        let Plugins { generation, entries } = before;
+        self.shared.submit(One::of(Replacing::new(entries, after, renewed, *generation, swap)))
+    }
+
+    /// The plugins in force.
+    pub fn plugins(&self) -> Result<Plugins, LedgerFailure> {
+        lock(&self.shared.writer).read(|connection| {
+            let generation = policy::generation(connection)?;
+            Ok(Plugins { generation, entries: plugins::read(connection)? })
+        })
     }
 
     /// Commits what was noted. Without notes it still proves that the journal is there and can be written.

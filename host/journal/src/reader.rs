@@ -222,6 +222,11 @@ impl Filter {
             | Content::ClockJump(_)
             | Content::SessionEnd(_)
             | Content::Anomaly(_)
+            | Content::PluginAdd(_)
+            | Content::PluginChange(_)
+            | Content::PluginRemove(_)
+            | Content::PluginOrder(_)
+            | Content::PluginReset(_)
             | Content::Unreadable(_) => false,
         }
     }

@@ -72,6 +72,11 @@ CREATE TABLE policy (
     item TEXT NOT NULL,
     UNIQUE (kind, key)
 ) STRICT;
+CREATE TABLE plugin (
+    position INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    entry TEXT NOT NULL
+) STRICT;
 
 CREATE TRIGGER entry_kept_as_written BEFORE UPDATE OF seq, time_ms, kind, body, chain ON entry
     BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;

@@ -8,6 +8,7 @@ mod install;
 mod measure;
 mod notes;
 mod place;
+mod plugins;
 mod policy;
 mod reading;
 mod sessions;

@@ -5,6 +5,7 @@ use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, PolicyBody,
     PolicyStep, SessionEndBody, SessionStartBody,
 };
+use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
 use callgate_core::settle::Filing;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -53,6 +54,16 @@ pub enum Content {
     PolicyAdd(PolicyBody),
     /// `rule.remove`, `budget.remove` and `grant.remove`
     PolicyRemove(PolicyBody),
+    /// `plugin.add`
+    PluginAdd(PluginBody),
+    /// `plugin.change`
+    PluginChange(PluginBody),
+    /// `plugin.remove`
+    PluginRemove(PluginBody),
+    /// `plugin.order`
+    PluginOrder(PluginOrderBody),
+    /// `plugin.reset`
+    PluginReset(PluginResetBody),
     /// The kind is not known, or the body is not one of its kind; why.
     Unreadable(String),
 }
@@ -117,6 +128,11 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::Anomaly => read(body, Content::Anomaly),
         Kind::RuleAdd | Kind::BudgetAdd | Kind::GrantAdd => policy(kind, PolicyStep::Added, body),
         Kind::RuleRemove | Kind::BudgetRemove | Kind::GrantRemove => policy(kind, PolicyStep::Removed, body),
+        Kind::PluginAdd => read(body, Content::PluginAdd),
+        Kind::PluginChange => read(body, Content::PluginChange),
+        Kind::PluginRemove => read(body, Content::PluginRemove),
+        Kind::PluginOrder => read(body, Content::PluginOrder),
+        Kind::PluginReset => read(body, Content::PluginReset),
         Kind::CallDecision => match serde_json::from_slice::<DecisionBody>(body) {
             Ok(body) => {
                 let call = match body.decision {

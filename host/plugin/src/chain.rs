@@ -79,6 +79,14 @@ impl Chain {
         Self { generation, default, members, links }
     }
 
+    /// The same with more links at its end.
+    #[must_use]
+    pub fn followed_by(self, links: impl IntoIterator<Item = Link>) -> Self {
+        let Self { generation, default, links: mut all, .. } = self;
+        all.extend(links);
+        Self::new(generation, default, all)
+    }
+
     /// Which one it is.
     pub const fn generation(&self) -> u64 {
         self.generation

@@ -41,6 +41,15 @@ pub struct Configured {
     warnings: Arc<[SettingsWarning]>,
 }
 
+/// What came of asking a plugin once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measured {
+    /// Its answer, or why there is none.
+    pub outcome: Result<Answer, Failure>,
+    /// The fuel that it took; 0 when it was never asked.
+    pub fuel: u64,
+}
+
 impl Plugin {
     /// Gives an instance called `name` its settings, JSON text; `{}` for none.
     pub fn configure(&self, name: &str, settings: &str, life: Life) -> Result<Configured, ConfigureError> {
@@ -80,6 +89,12 @@ impl Configured {
     /// Asks it again for everybody; for how many agents it was not asked any more.
     pub fn reset(&self) -> usize {
         self.breakers.reset()
+    }
+
+    /// What the plugin says of a call, and what it took. Asks a fresh instance and nothing that was kept.
+    pub fn measure(&self, call: &Call) -> Measured {
+        let (outcome, fuel) = self.pool.measure(call);
+        Measured { outcome, fuel }
     }
 
     /// Whether the other is a clone of this one.

@@ -144,6 +144,11 @@ impl Instance {
         Ok(answer(decision)?)
     }
 
+    /// How much of the fuel of the last entry is left.
+    pub(crate) fn fuel_left(&self) -> u64 {
+        self.store.get_fuel().unwrap_or(0)
+    }
+
     /// How far its memory has grown since it was configured. WebAssembly memory never shrinks.
     pub(crate) fn growth_bytes(&self) -> usize {
         self.store.data().meter.memory_bytes().saturating_sub(self.memory_bytes_at_rest)

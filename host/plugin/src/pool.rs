@@ -81,16 +81,28 @@ impl Pool {
 
     /// Asks one instance about one call.
     pub(crate) fn decide(self: &Arc<Self>, call: &Call) -> Result<Answer, Failure> {
-        let limit_bytes = self.plugin.limits.argument_bytes;
-        if call.arguments.len() > limit_bytes {
-            let (bytes, limit_bytes) = (call.arguments.len() as u64, limit_bytes as u64);
-            return Err(Failure::TooLarge { bytes, limit_bytes });
-        }
+        self.can_judge(call)?;
         let mut taken = Taken { pool: self, instance: Some(self.take()?) };
         let answer =
             taken.instance.as_mut().expect("it was put there just now").decide(&self.plugin, &self.name, call)?;
         taken.give_back();
         Ok(answer)
+    }
+
+    /// Asks a fresh instance about one call; what it says, and how much fuel that took.
+    pub(crate) fn measure(&self, call: &Call) -> (Result<Answer, Failure>, u64) {
+        match self.can_judge(call).and_then(|()| self.make()) {
+            Ok(mut instance) => {
+                let outcome = instance.decide(&self.plugin, &self.name, call);
+                (outcome, self.plugin.limits.fuel.saturating_sub(instance.fuel_left()))
+            }
+            Err(failure) => (Err(failure), 0),
+        }
+    }
+
+    fn can_judge(&self, call: &Call) -> Result<(), Failure> {
+        let (bytes, limit_bytes) = (call.arguments.len() as u64, self.plugin.limits.argument_bytes as u64);
+        if bytes > limit_bytes { Err(Failure::TooLarge { bytes, limit_bytes }) } else { Ok(()) }
     }
 
     fn take(self: &Arc<Self>) -> Result<Instance, Failure> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use callgate_core::entry::{Outcome as CallOutcome, Record, Side};
 use callgate_core::escape::visible;
+use callgate_core::identity::PluginName;
 use callgate_core::settle::Filing;
 use callgate_journal::{CallState, Content, DecisionView, Entry, Filter, PAGE_ENTRIES_MAX, Page, Reader};
 use serde::Serialize;
@@ -130,6 +131,14 @@ pub(super) fn text(entry: &Entry) -> String {
         }
         Content::PolicyAdd(change) => format!("{} added: {}", change.item.kind(), change.item),
         Content::PolicyRemove(change) => format!("{} removed: {}", change.item.kind(), change.item),
+        Content::PluginAdd(change) => format!("plugin added: {}", change.plugin),
+        Content::PluginChange(change) => format!("plugin changed: {}", change.plugin),
+        Content::PluginRemove(change) => format!("plugin removed: {}", change.plugin),
+        Content::PluginOrder(change) => {
+            let order: Vec<&str> = change.order.iter().map(PluginName::as_str).collect();
+            format!("plugins ordered: {}", order.join(", "))
+        }
+        Content::PluginReset(reset) => format!("plugin given another chance: {}", reset.plugin),
         Content::DaemonStart(daemon) => format!("daemon started: pid {}, build {}", daemon.pid, daemon.build),
         Content::DaemonStop(daemon) => format!("daemon stopped: pid {}", daemon.pid),
         Content::ClockJump(_) => "the wall clock jumped".to_owned(),

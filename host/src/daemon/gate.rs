@@ -2,6 +2,7 @@
 
 mod changing;
 mod imagined;
+mod plugins;
 mod usage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,10 @@ use callgate_core::identity::{Agent, AgentName, SessionId};
 use callgate_core::port::{Case, Evaluator, Identities, LedgerFailure};
 use callgate_core::settle::{Decision, Forecast, Word};
 use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Status};
-use callgate_journal::{AppendError, DroppedNotes, Journal, OpenError, Options, RecordPolicy, SessionError};
-use callgate_plugin::{Chain, Switch};
+use callgate_journal::{
+    AppendError, DroppedNotes, Journal, OpenError, Options, PluginsError, RecordPolicy, SessionError,
+};
+use callgate_plugin::{Chain, Configured, Link, OpenBreaker, Switch};
 
 use self::imagined::{imagined, shown};
 use super::clock::SystemClock;
@@ -70,9 +73,9 @@ impl Open {
         }
         let _one_at_a_time = lock(&self.changing);
         let current = self.switch.chain();
-        match self.journal.policy() {
-            Ok(policy) if policy.generation != current.generation() => {
-                self.switch.set(self.policies.chain(&policy, Some(&current)));
+        match self.journal.policy().and_then(|policy| Ok((policy, self.journal.plugins()?))) {
+            Ok((policy, plugins)) if policy.generation != current.generation() => {
+                self.switch.set(self.policies.chain(&policy, &plugins.entries, Some(&current)));
             }
             Ok(_) => {}
             // What the chain in force says is not settled then: its generation is not the journal's.
@@ -226,10 +229,7 @@ impl Gate {
     /// What is wrong although the journal is open.
     fn problems(&self, open: &Open) -> Vec<String> {
         let chain = open.chain();
-        let broken = chain.members().iter().zip(chain.links()).filter_map(|(member, link)| {
-            let why = link.why_broken()?;
-            Some(format!("every call is refused: the plugin {} is not ready: {why}", member.plugin))
-        });
+        let broken = chain.links().iter().flat_map(link_problems);
         let journal = open.journal.status();
         let behind = (chain.generation() != journal.generation).then(|| {
             let (chain, journal) = (chain.generation(), journal.generation);
@@ -302,7 +302,9 @@ impl Gate {
             clock: Arc::new(SystemClock),
             build: BUILD.to_owned(),
         })?;
-        let switch = Switch::new(policies.chain(&journal.policy()?, None));
+        // What a person changed in the file since the last daemon is journaled before it is in force.
+        journal.change_plugins(&journal.plugins()?, self.config.plugins.clone(), None, Box::new(|_| ()))?;
+        let switch = Switch::new(policies.chain(&journal.policy()?, &self.config.plugins, None));
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
         Ok(Open { policies: Arc::clone(policies), journal, switch, changing: Mutex::new(()) })
     }
@@ -346,6 +348,21 @@ impl Gate {
     }
 }
 
+/// What is wrong with a plugin of the chain.
+fn link_problems(link: &Link) -> Vec<String> {
+    let name = &link.member().plugin;
+    let broken = link.why_broken().map(|why| format!("every call is refused: the plugin {name} is not ready: {why}"));
+    let breakers = link.plugin().map(Configured::open_breakers).unwrap_or_default();
+    let breakers = breakers.into_iter().map(|OpenBreaker { agent, last, denied }| {
+        let whose = agent.map_or_else(|| "agents that are not established".to_owned(), |agent| agent.name.to_string());
+        let reset = format!("callgate plugin reset {name}");
+        let problem =
+            format!("the plugin {name} is not asked about calls of {whose} any more ({denied} denied): {last}");
+        hinted(&problem, &reset)
+    });
+    broken.into_iter().chain(breakers).collect()
+}
+
 fn hinted(problem: &str, hint: &str) -> String {
     format!("{problem} (hint: {hint})")
 }
@@ -365,6 +382,15 @@ impl From<OpenError> for Unopened {
 impl From<AppendError> for Unopened {
     fn from(error: AppendError) -> Self {
         Self::from(LedgerFailure::WriteFailed(error.to_string()))
+    }
+}
+
+impl From<PluginsError> for Unopened {
+    fn from(error: PluginsError) -> Self {
+        match error {
+            PluginsError::Unwritten(failure) => Self::from(failure),
+            PluginsError::Stale { .. } => Self::from(LedgerFailure::WriteFailed(error.to_string())),
+        }
     }
 }
 

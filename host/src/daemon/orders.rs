@@ -15,6 +15,9 @@ pub(super) fn serve(mut wire: Wire, gate: &Gate, stop: &tokio::sync::mpsc::Sende
             Command::Revoke(grants) => gate.revoke(&grants),
             Command::Explain(explain) => gate.explain(explain),
             Command::Usage => gate.usage(),
+            Command::Plugins => gate.plugin_states(),
+            Command::ChangePlugins(change) => gate.change_plugins(change),
+            Command::ResetPlugin(name) => gate.reset_plugin(&name),
             Command::Status => gate.status(),
             Command::Stop => CommandReply::Stopping,
         };

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use callgate_core::digest::Digest;
 use callgate_core::escape::visible;
 use callgate_core::evaluate::{ChainDefault, Member};
+use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::{PolicyChange, PolicyItem, PolicyKind};
 use callgate_journal::Policy;
 use callgate_plugin::{
-    Cache, Chain, ConfigureError, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin, SettingsError,
+    Chain, ConfigureError, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin, SettingsError,
 };
 use serde_json::json;
 
+use super::plugins::Plugins;
 use crate::home::Home;
+use crate::plugins::{self, shipped};
 
 /// The name of the plugin that charges what budgets count.
 pub(super) const BUDGET: &str = "budget";
@@ -35,24 +38,9 @@ struct Shipped {
 
 /// The default plugins in the order of the chain.
 const SHIPPED: [Shipped; 3] = [
-    Shipped {
-        name: "rules",
-        component: include_bytes!("../../../plugins/dist/rules.wasm"),
-        kind: PolicyKind::Rule,
-        list: "rules",
-    },
-    Shipped {
-        name: BUDGET,
-        component: include_bytes!("../../../plugins/dist/budget.wasm"),
-        kind: PolicyKind::Budget,
-        list: "budgets",
-    },
-    Shipped {
-        name: "arguments",
-        component: include_bytes!("../../../plugins/dist/arguments.wasm"),
-        kind: PolicyKind::Grant,
-        list: "grants",
-    },
+    Shipped { name: "rules", component: shipped::RULES, kind: PolicyKind::Rule, list: "rules" },
+    Shipped { name: BUDGET, component: shipped::BUDGET, kind: PolicyKind::Budget, list: "budgets" },
+    Shipped { name: "arguments", component: shipped::ARGUMENTS, kind: PolicyKind::Grant, list: "grants" },
 ];
 
 /// Where the budget of this number stands in the settings of the plugin that charges it.
@@ -64,6 +52,8 @@ pub(super) fn budget_pointer(place: usize) -> String {
 pub(super) struct Policies {
     loaded: Vec<Loaded>,
     default: ChainDefault,
+    /// The operator's own.
+    pub(super) plugins: Plugins,
     /// One kept instance a core is as many as can be at work.
     instances: usize,
 }
@@ -113,7 +103,7 @@ impl Policies {
         let load = |component: &[u8]| {
             engine.clone().and_then(|engine| engine.load(component).map_err(|error| error.to_string()))
         };
-        let policies = Self::of(load, default);
+        let policies = Self::of(load, default, Plugins::new(home.clone(), engine.clone()));
         for problem in policies.problems() {
             log::error!("every call is refused: {problem}");
         }
@@ -121,15 +111,21 @@ impl Policies {
     }
 
     /// With the plugins as `load` makes them of their components, or why it does not.
-    pub(super) fn of(load: impl Fn(&[u8]) -> Result<Plugin, String>, default: ChainDefault) -> Self {
+    pub(super) fn of(load: impl Fn(&[u8]) -> Result<Plugin, String>, default: ChainDefault, plugins: Plugins) -> Self {
         let loaded = SHIPPED.into_iter().map(|shipped| Loaded { shipped, plugin: load(shipped.component) }).collect();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { loaded, default, instances: cores.min(KEPT_MAX) }
+        Self { loaded, default, plugins, instances: cores.min(KEPT_MAX) }
     }
 
     /// The chain for a policy that `changes` made of the one that `current` is for. What they do not touch is taken over as it
     /// is. An error leaves the chain that is in force as it is.
-    pub(super) fn changed(&self, policy: &Policy, changes: &[PolicyChange], current: &Chain) -> Result<Made, NotMade> {
+    pub(super) fn changed(
+        &self,
+        policy: &Policy,
+        changes: &[PolicyChange],
+        plugins: &[PluginEntry],
+        current: &Chain,
+    ) -> Result<Made, NotMade> {
         let mut warnings = Vec::new();
         let links = self.loaded.iter().map(|loaded| {
             if changes.iter().all(|change| change.kind() != loaded.shipped.kind) {
@@ -144,11 +140,24 @@ impl Policies {
             Ok(link)
         });
         let chain = Chain::new(policy.generation, self.default, links.collect::<Result<_, _>>()?);
-        Ok(Made { chain, warnings })
+        Ok(Made { chain: chain.followed_by(self.own(plugins)), warnings })
     }
 
-    /// The chain for a policy; a plugin that is not ready for it denies every call. What `current` has of it is taken over.
-    pub(super) fn chain(&self, policy: &Policy, current: Option<&Chain>) -> Chain {
+    /// The chain for a policy and the operator's plugins; a plugin that is not ready for it denies every call. What `current` has
+    /// of it is taken over.
+    pub(super) fn chain(&self, policy: &Policy, plugins: &[PluginEntry], current: Option<&Chain>) -> Chain {
+        self.shipped(policy, current).followed_by(self.own(plugins))
+    }
+
+    /// The operator's plugins, as they are or made ready.
+    fn own(&self, plugins: &[PluginEntry]) -> Vec<Link> {
+        let made = self.plugins.make(plugins, None);
+        self.plugins.keep(&made);
+        made.links().collect()
+    }
+
+    /// The default plugins' part of [`Self::chain`].
+    pub(super) fn shipped(&self, policy: &Policy, current: Option<&Chain>) -> Chain {
         let nothing = Chain::new(0, self.default, Vec::new());
         let current = current.unwrap_or(&nothing);
         let links = self.loaded.iter().map(|loaded| self.link(loaded, policy, current)).collect();
@@ -256,12 +265,8 @@ fn told(SettingsError { path, message, .. }: &SettingsError, newest: &str) -> St
 }
 
 fn engine(home: &Home) -> Result<Engine, String> {
-    let cache = home
-        .compiled()
-        .map_err(|failure| failure.message)
-        .and_then(|folder| Cache::open(folder).map_err(|error| error.to_string()));
-    let cache = cache.inspect_err(|why| log::warn!("plugins are compiled anew at each start: {why}")).ok();
-    Engine::new(Limits::SHIPPED, cache, Arc::new(PluginLog)).map_err(|error| error.to_string())
+    let warn = |why: &str| log::warn!("plugins are compiled anew at each start: {why}");
+    plugins::engine(home, Arc::new(PluginLog), warn)
 }
 
 /// Hands what plugins write to the daemon's log.

@@ -1,16 +1,19 @@
 //! The end-to-end suite: the real binary, real processes, exact bytes.
 //!
 //! One binary, so that it is linked once. A group that needs what this machine does not offer says so on stderr, by name:
-//! `peers` needs `CALLGATE_PEERS` (see tests/peers/install), `mounts` needs root.
+//! `peers` needs `CALLGATE_PEERS` (see tests/peers/install), `mounts` needs root,
+//! `guide` a WebAssembly toolchain (`CALLGATE_PLUGINS`).
 
 mod budgets;
 mod commands;
 mod fail_closed;
 mod grants;
+mod guide;
 mod kill;
 mod lifecycle;
 mod parsers;
 mod peers;
+mod plugins;
 mod repo;
 mod tables;
 mod traps;

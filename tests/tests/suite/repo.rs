@@ -49,6 +49,7 @@ fn crates_point_one_way() {
         ("callgate-plugin-arguments", &["callgate-sdk"]),
         ("callgate-plugin-budget", &["callgate-sdk"]),
         ("callgate-plugin-rules", &["callgate-sdk"]),
+        ("callgate-component", &[]),
         ("callgate-stamp", &[]),
         ("callgate-core", &[]),
         ("callgate-ipc", &["callgate-core"]),
@@ -59,6 +60,7 @@ fn crates_point_one_way() {
         (
             "callgate",
             &[
+                "callgate-component",
                 "callgate-core",
                 "callgate-ipc",
                 "callgate-journal",

@@ -4,6 +4,7 @@ use callgate_core::digest::Digest;
 use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, Kind, OutcomeBody, PolicyBody, SessionEndBody, SessionStartBody,
 };
+use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -96,6 +97,9 @@ fn the_bodies_in_the_vectors_are_of_their_kinds_and_written_just_so() {
             | Kind::BudgetRemove
             | Kind::GrantAdd
             | Kind::GrantRemove => same::<PolicyBody>(&vector.body),
+            Kind::PluginAdd | Kind::PluginChange | Kind::PluginRemove => same::<PluginBody>(&vector.body),
+            Kind::PluginOrder => same::<PluginOrderBody>(&vector.body),
+            Kind::PluginReset => same::<PluginResetBody>(&vector.body),
         }
     }
 }

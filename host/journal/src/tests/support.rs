@@ -12,6 +12,7 @@ use callgate_core::evaluate::{ChainDefault, Member, Opinions, evaluate};
 use callgate_core::grant::GrantEntry;
 use callgate_core::identity::{Caller, Server, ServerName, SessionId};
 use callgate_core::permit::Binding;
+use callgate_core::plugin::{PluginEntry, PluginResetBody};
 use callgate_core::policy::{PolicyChange, PolicyItem};
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
 use callgate_core::rule::{RuleEntry, RuleKey, Target};
@@ -305,6 +306,12 @@ pub(super) fn full_journal() -> Place {
     place.clock.set(-60_000);
     let journal = place.open();
     allow(&journal, "pending").unwrap();
+    let plugin = |name: &str, component: &[u8]| PluginEntry::new(name.parse().unwrap(), Digest::of(component));
+    let (a, b, c) = (plugin("a", b"1"), plugin("b", b"1"), plugin("c", b"1"));
+    for list in [vec![a, b.clone(), c.clone()], vec![c.clone(), plugin("a", b"2"), b], vec![c.clone()]] {
+        journal.change_plugins(&journal.plugins().unwrap(), list, None, Box::new(|_| ())).unwrap();
+    }
+    journal.append(vec![Draft::of(Kind::PluginReset, &PluginResetBody { plugin: c.name })]).unwrap();
     drop(journal);
     let kinds = place.kinds();
     for kind in Kind::ALL {

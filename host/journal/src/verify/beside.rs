@@ -9,6 +9,7 @@ use callgate_core::entry::{
     ArgumentsBody, KeptArguments, Kind, OutcomeBody, PolicyBody, PolicyStep, Record, SessionStartBody,
 };
 use callgate_core::identity::{Agent, SessionId};
+use callgate_core::plugin::{PluginBody, PluginEntry, PluginOrderBody, PluginResetBody, PluginStep};
 use callgate_core::policy::{PolicyItem, PolicyKey};
 use callgate_core::settle::Filing;
 use rusqlite::{Connection, Row, Rows, Statement};
@@ -16,6 +17,7 @@ use serde::Deserialize;
 
 use super::{Breach, Counted, CounterState, Flaw};
 use crate::batch::unsigned;
+use crate::plugins;
 use crate::policy::{self, Stored};
 use crate::tally::{OpenCalls, Written};
 use crate::view;
@@ -35,6 +37,7 @@ pub(super) struct Tables<'s> {
     awaiting: HashMap<u64, Awaiting>,
     sessions: Cursor<'s, String>,
     policy: BTreeMap<PolicyKey, (u64, PolicyItem)>,
+    plugins: Vec<PluginEntry>,
     generation: u64,
     /// The newest entry about the policy.
     changed: u64,
@@ -97,6 +100,7 @@ impl<'c> Beside<'c> {
             awaiting: HashMap::new(),
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
             policy: BTreeMap::new(),
+            plugins: Vec::new(),
             generation: 0,
             changed: 0,
             counters: Counters::default(),
@@ -130,6 +134,14 @@ impl Tables<'_> {
             Kind::RuleRemove | Kind::BudgetRemove | Kind::GrantRemove => {
                 self.policy(seq, kind, PolicyStep::Removed, read(seq, body)?)?;
             }
+            Kind::PluginAdd => self.plugin(seq, read(seq, body)?, PluginStep::Add)?,
+            Kind::PluginChange => self.plugin(seq, read(seq, body)?, PluginStep::Change)?,
+            Kind::PluginRemove => self.plugin(seq, read(seq, body)?, PluginStep::Remove)?,
+            Kind::PluginOrder => {
+                let PluginOrderBody { order, generation } = read(seq, body)?;
+                self.take_step(seq, &PluginStep::Order(order), generation)?;
+            }
+            Kind::PluginReset => drop(read::<PluginResetBody>(seq, body)?),
             Kind::SessionEnd => {
                 self.counters.end_session(&read(seq, body)?);
                 self.counters.settle();
@@ -221,12 +233,7 @@ impl Tables<'_> {
         if Kind::of_policy(item.kind(), step) != kind {
             return Err(broken(format!("it is about a {}", item.kind())));
         }
-        // Entries of one change stand next to each other and share the generation that they make together.
-        let same_change = self.changed > 0 && self.changed + 1 == seq && generation == self.generation;
-        if !same_change && generation != self.generation + 1 {
-            return Err(broken(format!("generation {generation} does not follow {}", self.generation)));
-        }
-        (self.generation, self.changed) = (generation, seq);
+        self.follow(seq, generation)?;
         let misplaced = match step {
             PolicyStep::Added => self.policy.insert(item.key(), (seq, item.clone())).is_some(),
             PolicyStep::Removed => self.policy.remove(&item.key()).is_none_or(|(_, removed)| removed != item),
@@ -235,6 +242,26 @@ impl Tables<'_> {
             let kind = item.kind();
             return Err(broken(format!("the policy before it does not admit this change of the {kind} {item}")));
         }
+        Ok(())
+    }
+
+    fn plugin(&mut self, seq: u64, body: PluginBody, step: fn(PluginEntry) -> PluginStep) -> Result<(), Flaw> {
+        self.take_step(seq, &step(body.plugin), body.generation)
+    }
+
+    fn take_step(&mut self, seq: u64, step: &PluginStep, generation: u64) -> Result<(), Flaw> {
+        self.follow(seq, generation)?;
+        step.apply(&mut self.plugins).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
+    }
+
+    /// Entries of one change stand next to each other and share the generation that they make together.
+    fn follow(&mut self, seq: u64, generation: u64) -> Result<(), Flaw> {
+        let same_change = self.changed > 0 && self.changed + 1 == seq && generation == self.generation;
+        if !same_change && generation != self.generation + 1 {
+            let why = format!("generation {generation} does not follow {}", self.generation);
+            return Err(Flaw::Breach(seq, Breach::Body(why)));
+        }
+        (self.generation, self.changed) = (generation, seq);
         Ok(())
     }
 
@@ -255,6 +282,7 @@ impl Tables<'_> {
         }
         let pending_calls = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
         self.policy_in_force(connection)?;
+        self.plugins_in_force(connection)?;
         Ok(Ended { arguments: self.arguments_checked, pending_calls, counted: self.counted() })
     }
 
@@ -268,6 +296,23 @@ impl Tables<'_> {
         let mut counters: Vec<CounterState> = self.counters.all().map(state).collect();
         counters.sort();
         Counted { charges: self.charges, written_after: self.written.seq, counters }
+    }
+
+    fn plugins_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
+        let found = plugins::read(connection)?;
+        if found == self.plugins {
+            return Ok(());
+        }
+        let names = |plugins: &[PluginEntry]| {
+            let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        };
+        let why = format!(
+            "it has {}, where the entries come to {}, or one of them differs",
+            names(&found),
+            names(&self.plugins)
+        );
+        Err(Flaw::Breach(0, Breach::Beside { table: "plugin", why }))
     }
 
     fn policy_in_force(&self, connection: &Connection) -> Result<(), Flaw> {

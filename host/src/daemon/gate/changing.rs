@@ -57,7 +57,11 @@ impl Gate {
             return self.unchanged(&conflict.into());
         }
         let changed = Policy { generation: generation + 1, items };
-        let made = match open.policies.changed(&changed, &changes, &open.switch.chain()) {
+        let plugins = match open.journal.plugins() {
+            Ok(plugins) => plugins.entries,
+            Err(failure) => return self.unwritten(&failure),
+        };
+        let made = match open.policies.changed(&changed, &changes, &plugins, &open.switch.chain()) {
             Ok(made) => made,
             Err(error) => return not_made(&error),
         };

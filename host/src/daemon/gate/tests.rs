@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use self::fixture::{Guest, allow, engine, ready};
 use super::*;
 use crate::daemon::identity::Unestablished;
+use crate::daemon::plugins::Plugins;
 use crate::environment::Environment;
 
 #[path = "../../../plugin/tests/suite/fixture.rs"]
@@ -37,8 +38,9 @@ impl Opened {
     fn with(links: Vec<Link>) -> Self {
         let (folder, home) = home();
         let gate = gate(&home);
-        let state =
-            gate.state_with(Arc::new(Policies::of(|_| Err("it is not WebAssembly".to_owned()), ChainDefault::Deny)));
+        let load = |_: &[u8]| Err("it is not WebAssembly".to_owned());
+        let plugins = Plugins::new(home.clone(), Err("there is no engine".to_owned()));
+        let state = gate.state_with(Arc::new(Policies::of(load, ChainDefault::Deny, plugins)));
         *gate.state() = state;
         gate.serving().unwrap().switch.set(Chain::new(0, ChainDefault::Allow, links));
         Self { gate, home, _folder: folder }
@@ -261,7 +263,8 @@ fn a_broken_plugin_denies_and_does_not_keep_the_others_from_changing() {
             engine.load(component).map_err(|error| error.to_string())
         }
     };
-    let state = gate.state_with(Arc::new(Policies::of(load, ChainDefault::Deny)));
+    let plugins = Plugins::new(home, Ok(engine.clone()));
+    let state = gate.state_with(Arc::new(Policies::of(load, ChainDefault::Deny, plugins)));
     *gate.state() = state;
     let code = |gate: &Gate| match &gate.decide(vec![imagined(question("{}")).ok().unwrap()])[..] {
         [Verdict::Refused { reason, .. }] => reason.code,
