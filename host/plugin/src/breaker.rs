@@ -58,6 +58,10 @@ impl Trouble {
     const fn is_open(&self) -> bool {
         self.weight >= OPEN_WEIGHT
     }
+
+    fn failure(&self) -> Failure {
+        Failure::Breaker { last: Box::new(self.last.clone()) }
+    }
 }
 
 impl Breakers {
@@ -69,8 +73,16 @@ impl Breakers {
         match self.lock().get_mut(&key(agent)) {
             Some(trouble) if trouble.is_open() => {
                 trouble.denied += 1;
-                Err(Failure::Breaker { last: Box::new(trouble.last.clone()) })
+                Err(trouble.failure())
             }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The same for a call that nobody makes, which is not counted.
+    pub(crate) fn look(&self, agent: Option<&Agent>) -> Result<(), Failure> {
+        match self.lock().get(&key(agent)) {
+            Some(trouble) if trouble.is_open() => Err(trouble.failure()),
             Some(_) | None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use callgate_core::call::Call;
 use callgate_core::evaluate::{ChainDefault, Member, Opinions};
 use callgate_core::port::Evaluator;
-use callgate_core::verdict::{Failure, Opinion};
+use callgate_core::verdict::{Answer, Failure, Opinion};
 
 use crate::configured::Configured;
 use crate::scope::Scope;
@@ -101,10 +101,13 @@ impl Chain {
     pub fn links(&self) -> &[Link] {
         &self.links
     }
-}
 
-impl Evaluator for Chain {
-    fn opinions(&self, call: &Call) -> Opinions {
+    /// The same for calls that nobody makes.
+    pub const fn imagined(&self) -> Imagined<'_> {
+        Imagined(self)
+    }
+
+    fn opinions_by(&self, call: &Call, ask: fn(&Configured, &Call) -> Result<Answer, Failure>) -> Opinions {
         let asked: Vec<(usize, &Link)> =
             self.links.iter().enumerate().filter(|(_, link)| link.scope.covers(&call.caller)).collect();
         let members = if asked.len() == self.links.len() {
@@ -117,12 +120,28 @@ impl Evaluator for Chain {
             plugin: link.member.plugin.clone(),
             may_grant: link.may_grant,
             outcome: match &link.plugin {
-                Ok(plugin) => plugin.decide(call),
+                Ok(plugin) => ask(plugin, call),
                 Err(why) => Err(Failure::NotReady(why.clone())),
             },
         };
         let opinions = asked.into_iter().map(opinion).collect();
         Opinions { generation: self.generation, members, default: self.default, opinions }
+    }
+}
+
+impl Evaluator for Chain {
+    fn opinions(&self, call: &Call) -> Opinions {
+        self.opinions_by(call, Configured::decide)
+    }
+}
+
+/// A chain that is only asked what it would say ([`Configured::imagine`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Imagined<'a>(&'a Chain);
+
+impl Evaluator for Imagined<'_> {
+    fn opinions(&self, call: &Call) -> Opinions {
+        self.0.opinions_by(call, Configured::imagine)
     }
 }
 

@@ -81,6 +81,12 @@ impl Configured {
         outcome
     }
 
+    /// What the plugin would say of a call that nobody makes: whether it fails is not held against it, nor for it.
+    pub fn imagine(&self, call: &Call) -> Result<Answer, Failure> {
+        self.breakers.look(call.caller.agent.as_ref())?;
+        self.pool.decide(call)
+    }
+
     /// For whom it is not asked any more.
     pub fn open_breakers(&self) -> Vec<OpenBreaker> {
         self.breakers.open()

@@ -30,7 +30,7 @@ mod ticker;
 
 pub use breaker::OpenBreaker;
 pub use cache::{Cache, CacheError};
-pub use chain::{Chain, Link, Switch};
+pub use chain::{Chain, Imagined, Link, Switch};
 pub use configured::{ConfigureError, Configured, Measured};
 pub use engine::{Engine, EngineError};
 pub use inspect::Hook;

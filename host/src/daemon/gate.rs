@@ -177,7 +177,7 @@ impl Gate {
             Ok(call) => call,
             Err(reply) => return reply,
         };
-        let case = Case { evaluated: decide::evaluated(&*open, &call), call };
+        let case = Case { evaluated: decide::evaluated(&open.chain().imagined(), &call), call };
         let Forecast { decision, charges } = match open.journal.forecast(&case) {
             Ok(forecast) => forecast,
             Err(failure) => return self.unwritten(&failure),

@@ -90,3 +90,22 @@ fn an_open_breaker_is_a_denial_with_a_code_of_its_own() {
         it stopped itself (`unreachable`) without saying why";
     assert_eq!(broken().to_string(), told);
 }
+
+#[test]
+fn a_call_that_nobody_makes_is_held_neither_against_a_plugin_nor_for_it() {
+    let plugin = engine(Limits::SHIPPED).load(&fragile().build()).unwrap();
+    let guard = plugin.configure("guard", "{}", KEPT).unwrap();
+    let chain = Chain::new(1, ChainDefault::Deny, vec![Link::ready(guard.clone(), true)]);
+    let imagine = |tool| chain.imagined().opinions(&asked(None, tool)).opinions.remove(0).outcome;
+    for _ in 0..10 {
+        assert_eq!(imagine("trap"), Err(trapped()));
+    }
+    assert_eq!(guard.open_breakers(), []);
+    for _ in 0..4 {
+        assert_eq!(guard.decide(&asked(None, "trap")), Err(trapped()));
+        (0..1000).for_each(|_| assert_eq!(imagine("read_file"), Ok(allow())));
+    }
+    assert_eq!(guard.decide(&asked(None, "trap")), Err(trapped()));
+    assert_eq!(imagine("read_file"), Err(broken()), "what is told is what a call would meet");
+    assert_eq!(guard.open_breakers(), [OpenBreaker { agent: None, last: trapped(), denied: 0 }]);
+}

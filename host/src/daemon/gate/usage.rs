@@ -42,7 +42,7 @@ impl Gate {
             return request("the policy changed meanwhile".to_owned(), Some("try again".to_owned()));
         }
         let budgets: Vec<BudgetEntry> = policy.items.into_iter().filter_map(budget).collect();
-        let names = budgets.iter().enumerate().map(|(place, budget)| counter(&*chain, place, budget));
+        let names = budgets.iter().enumerate().map(|(place, budget)| counter(&chain.imagined(), place, budget));
         let names: Vec<Name> = match names.collect() {
             Ok(names) => names,
             Err(message) => {
