@@ -10,7 +10,7 @@ use callgate_tests::program;
 
 use crate::report::{Report, median};
 use crate::subject::Subject;
-use crate::{Places, bars};
+use crate::{Places, bars, policy};
 
 /// Small calls a subject makes one after the other in a round.
 const SEQUENTIAL: u32 = 300;
@@ -94,6 +94,29 @@ pub(crate) fn measure_fixture(report: &mut Report, places: &Places, commit_us: f
         report.figure(format!("  {name}, times direct, journal in memory"), memory / direct);
         report.figure(format!("  {name}, times direct, durable"), disk / direct);
     }
+}
+
+/// What a policy adds to durable calls: a gate with none beside one with 1,000 rules, 100 grants and 20 budgets.
+pub(crate) fn measure_policy(report: &mut Report, places: &Places, rounds: usize) {
+    let [bare, full] = [(); 2].map(|()| {
+        let folder = tempfile::Builder::new().prefix("cg-").tempdir_in(&places.disk).expect("a folder can be made");
+        (Home::at(folder.path()), folder)
+    });
+    policy::write(&full.0, "echo", Subject::SERVER);
+    let server = [program::fixture().into()];
+    let mut subjects = [&bare.0, &full.0].map(|home| Subject::relayed(home, &server));
+    let mut figures = [const { Vec::new() }; 2];
+    for round in 0..=rounds {
+        for (subject, figures) in subjects.iter_mut().zip(&mut figures) {
+            let figure = sequential(subject, &format!("r{round}-"), 16, SEQUENTIAL);
+            // The first round is for warming up.
+            figures.extend((round > 0).then_some(figure));
+        }
+    }
+    let [bare, full] = figures.map(|mut figures| median(&mut figures));
+    report.figure("small call, durable, no policy", bare);
+    report.figure("small call, durable, 1,000 rules, 100 grants, 20 budgets", full);
+    report.barred("  added by the policy", full - bare, bars::POLICY_DURABLE_US);
 }
 
 pub(crate) fn measure_everything(report: &mut Report, places: &Places, peers: &Peers, rounds: usize) {

@@ -17,9 +17,9 @@ use callgate_core::settle::{Decision, Present, settle};
 use callgate_plugin::{Chain, Engine, Life, Limits, Link, LogBatch, LogSink, Plugin};
 use serde_json::{Value, json};
 
-use crate::bars;
 use crate::report::{Report, median};
 use crate::subject::micros;
+use crate::{bars, policy};
 
 const DECISIONS: u32 = 2_000;
 const RULE_COUNTS: [usize; 3] = [10, 1_000, 10_000];
@@ -28,17 +28,13 @@ const RULE_COUNTS: [usize; 3] = [10, 1_000, 10_000];
 const PAUSE: Duration = Duration::from_micros(300);
 const DECISIONS_APART: u32 = 200;
 const FRESH_READY: usize = 4;
-const AGENT: &str = "cursor";
-/// More than is ever spent here.
-const UNSPENT: u64 = 1_000_000_000;
-const GRANTS: usize = 100;
-const BUDGETS: usize = 20;
-const BUDGETS_THAT_MATCH: usize = 3;
+const TOOL: &str = "read_file";
+const SERVER: &str = "fs";
 
 pub(crate) fn measure(report: &mut Report, rounds: usize) {
     let plugins = Plugins::load();
     let [few, many, most] = RULE_COUNTS.map(|count| vec![plugins.rules(count)]);
-    let three = || vec![plugins.rules(1_000), plugins.budget(), plugins.arguments()];
+    let three = || vec![plugins.rules(policy::RULES), plugins.budget(), plugins.arguments()];
     let four = three().into_iter().chain([plugins.third_party()]).collect();
     let chains =
         [(few, None), (many, None), (most, None), (three(), None), (three(), Some(PAUSE)), (four, Some(PAUSE))];
@@ -80,35 +76,20 @@ impl Plugins {
     }
 
     fn rules(&self, count: usize) -> Link {
-        kept(&self.rules, "rules", &json!({ "rules": rules(count) }))
+        kept(&self.rules, "rules", &json!({ "rules": policy::rules(count, TOOL) }))
     }
 
     fn budget(&self) -> Link {
-        let budget = |number: usize| match number {
-            0 => json!({ "limit": UNSPENT, "all_tools": true }),
-            1 => json!({ "limit": UNSPENT, "tool": "read_file", "agent": AGENT }),
-            2 => json!({ "limit": UNSPENT, "tool": "read_*", "server": "fs" }),
-            _ => json!({ "limit": 20, "tool": format!("list_{number}") }),
-        };
-        assert_eq!(BUDGETS_THAT_MATCH, 3, "that is how many of these match");
-        kept(&self.budget, "budget", &json!({ "budgets": (0..BUDGETS).map(budget).collect::<Vec<_>>() }))
+        kept(&self.budget, "budget", &json!({ "budgets": policy::budgets(TOOL, SERVER) }))
     }
 
-    /// Grants of several agents; the call at hand meets the last of its agent's.
     fn arguments(&self) -> Link {
-        let grant = |number: usize| match number % 4 {
-            0 => json!({ "agent": AGENT, "server": "fs", "tool": format!("write_{number}_*") }),
-            1 => json!({ "agent": AGENT, "server": format!("server-{number}"), "tool": "*" }),
-            _ => json!({ "agent": format!("agent-{number}"), "server": "fs", "tool": "*" }),
-        };
-        let last = json!({ "agent": AGENT, "server": "fs", "tool": "read_*", "args": { "path": "/home/user/**" } });
-        let grants: Vec<Value> = (1..GRANTS).map(grant).chain([last]).collect();
-        kept(&self.arguments, "arguments", &json!({ "grants": grants }))
+        kept(&self.arguments, "arguments", &json!({ "grants": policy::grants(TOOL, SERVER) }))
     }
 
     /// A plugin in Rust as anybody would install it: an instance of its own for every call.
     fn third_party(&self) -> Link {
-        let settings = json!({ "rules": rules(10) }).to_string();
+        let settings = json!({ "rules": policy::rules(10, TOOL) }).to_string();
         let life = Life::Fresh { ready: FRESH_READY };
         Link::ready(self.rules.configure("guard", &settings, life).expect("the settings load"), false)
     }
@@ -117,17 +98,6 @@ impl Plugins {
 fn kept(plugin: &Plugin, name: &str, settings: &Value) -> Link {
     let configured = plugin.configure(name, &settings.to_string(), Life::Kept { instances: 1 });
     Link::ready(configured.expect("the settings load"), true)
-}
-
-/// As people write them: mostly exact names, some globs, some for one server; the call at hand meets an exact one.
-fn rules(count: usize) -> Vec<Value> {
-    let rule = |number: usize| match number % 10 {
-        0 => json!({ "effect": "deny", "tool": format!("admin_{number}_*") }),
-        1 => json!({ "effect": "ask", "tool": format!("*_secret_{number}") }),
-        2 => json!({ "effect": "deny", "tool": format!("write_{number}"), "server": "other" }),
-        _ => json!({ "effect": "deny", "tool": format!("tool_{number}") }),
-    };
-    (1..count).map(rule).chain([json!({ "effect": "allow", "tool": "read_file" })]).collect()
 }
 
 fn round_us(chain: &Chain, call: &Call, pause: Option<Duration>) -> f64 {
@@ -153,14 +123,15 @@ fn round_us(chain: &Chain, call: &Call, pause: Option<Duration>) -> f64 {
 
 fn example() -> Call {
     let arguments = r#"{"path":"/home/user/project/src/main.rs","head":200,"encoding":"utf-8","follow":true}"#;
-    let agent = Agent { id: "agt_1".to_owned(), name: AGENT.parse().expect("a name"), evidence: "declared".to_owned() };
-    let server = Server { id: String::new(), name: "fs".parse().expect("a name") };
+    let agent =
+        Agent { id: "agt_1".to_owned(), name: policy::AGENT.parse().expect("a name"), evidence: "declared".to_owned() };
+    let server = Server { id: String::new(), name: SERVER.parse().expect("a name") };
     Call {
         binding: Binding { connection: 1, sequence: 1, frame: Digest::of(b"frame") },
         session: SessionId::from_random([7; 16]),
         request_id: "1".to_owned(),
         caller: Arc::new(Caller { agent: Some(agent), client: "bench".to_owned(), server, attributes: Vec::new() }),
-        tool: "read_file".to_owned(),
+        tool: TOOL.to_owned(),
         listed: None,
         arguments: arguments.into(),
         arguments_digest: canonical::digest(arguments),

@@ -11,6 +11,7 @@
 mod calls;
 mod commit;
 mod decision;
+mod policy;
 mod report;
 mod start;
 mod subject;
@@ -87,6 +88,7 @@ fn measure(places: &Places, rounds: usize) -> Report {
     let commit = commit::measure(&mut report, &places.disk, rounds);
     report.section("calls through the gate, fixture server (µs, calls a second)");
     calls::measure_fixture(&mut report, places, commit, rounds);
+    calls::measure_policy(&mut report, places, rounds);
     match Peers::find() {
         Some(peers) => {
             report.section("calls through the gate, server-everything (µs)");
@@ -109,6 +111,7 @@ mod bars {
     pub(crate) const DECISION_GROWTH: Bar = Bar::at_most(1.3, "the same from 10 to 10,000 rules");
     pub(crate) const DECISION_OF_THREE_US: Bar = Bar::at_most(30.0, "a decision of the three default plugins");
     pub(crate) const DECISION_THIRD_PARTY_US: Bar = Bar::at_most(60.0, "added by a third party's plugin");
+    pub(crate) const POLICY_DURABLE_US: Bar = Bar::at_most(10.0, "added to a durable call by a policy");
     pub(crate) const ADDED_MEMORY_US: Bar = Bar::at_most(175.0, "added to the median call, journal in memory");
     pub(crate) const ADDED_DURABLE_OVER_COMMIT_US: Bar =
         Bar::at_most(200.0, "added to the median call, durable, over a bare commit");

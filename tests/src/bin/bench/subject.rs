@@ -18,6 +18,9 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// What a relayed server is called.
+    pub(crate) const SERVER: &str = "bench";
+
     /// The server itself.
     pub(crate) fn direct(server: &[OsString]) -> Self {
         Self::spawn(Command::new(&server[0]).args(&server[1..]))
@@ -25,7 +28,7 @@ impl Subject {
 
     /// The server behind the gate.
     pub(crate) fn relayed(home: &Home, server: &[OsString]) -> Self {
-        let line = home.relay("bench").command_line(server);
+        let line = home.relay(Self::SERVER).command_line(server);
         Self::spawn(Command::new(&line[0]).args(&line[1..]).env("CALLGATE_HOME", home.path()))
     }
 
