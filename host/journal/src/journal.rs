@@ -164,7 +164,7 @@ impl Journal {
     /// Puts a list of plugins in the place of the one in force: the table, an entry for every step from one to the other, and
     /// one generation more, in one transaction. `renewed` was accepted anew and counts as changed even where it is equal.
     ///
-    /// `before` is what the caller built its chain from; the rest is as with [`Self::change_rule`].
+    /// `before` is what the caller built its chain from; the rest is as with [`Self::change_policy`].
     pub fn change_plugins(
         &self,
         before: &Plugins,
