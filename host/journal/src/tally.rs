@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use callgate_core::charge::Applied;
 use callgate_core::counters::{Counters, Moment};
-use callgate_core::entry::{Kind, OutcomeBody, SessionEndBody};
+use callgate_core::entry::{ArgumentsBody, Kind, OutcomeBody, SessionEndBody};
 use callgate_core::identity::{Agent, SessionId};
 use callgate_core::settle::Filing;
 use rusqlite::types::Type;
@@ -35,18 +35,20 @@ pub(crate) struct Tally {
     written: u64,
 }
 
-/// As much of a decision as the counters and the open calls come from. One that was not charged has no `clock_ms`.
+/// As much of a decision as the counters, the open calls and the tables beside the chain come from. One that was not charged
+/// has no `clock_ms`.
 #[derive(Deserialize)]
-struct Decided {
-    session: SessionId,
+pub(crate) struct Decided {
+    pub(crate) session: SessionId,
     #[serde(rename = "decision")]
-    filing: Filing,
+    pub(crate) filing: Filing,
     #[serde(default)]
-    agent: Option<Agent>,
+    pub(crate) agent: Option<Agent>,
     #[serde(default)]
-    charges: Vec<Applied>,
+    pub(crate) charges: Vec<Applied>,
     #[serde(default)]
-    clock_ms: Option<i64>,
+    pub(crate) clock_ms: Option<i64>,
+    pub(crate) arguments: ArgumentsBody,
 }
 
 /// The counters and the open calls as they were last written down.
@@ -119,7 +121,7 @@ impl Tally {
     }
 
     fn decided(&mut self, seq: u64, time_ms: i64, decided: Decided) {
-        let Decided { session, filing, agent, charges, clock_ms } = decided;
+        let Decided { session, filing, agent, charges, clock_ms, arguments: _ } = decided;
         if let Some(clock_ms) = clock_ms {
             self.last = Moment { wall_ms: time_ms, steady_ms: clock_ms };
             // What does not add up is for `verify` to say; what was charged counts.

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use callgate_core::charge::{Applied, Owner};
+use callgate_core::charge::Owner;
 use callgate_core::counters::{Counter, Counters, Moment, Name};
 use callgate_core::digest::Digest;
-use callgate_core::entry::{
-    ArgumentsBody, KeptArguments, Kind, OutcomeBody, PolicyBody, PolicyStep, Record, SessionStartBody,
-};
-use callgate_core::identity::{Agent, SessionId};
+use callgate_core::entry::{KeptArguments, Kind, OutcomeBody, PolicyBody, PolicyStep, Record, SessionStartBody};
+use callgate_core::identity::SessionId;
 use callgate_core::plugin::{PluginBody, PluginEntry, PluginOrderBody, PluginResetBody, PluginStep};
 use callgate_core::policy::{PolicyItem, PolicyKey};
 use callgate_core::settle::Filing;
@@ -19,7 +17,7 @@ use super::{Breach, Counted, CounterState, Flaw};
 use crate::batch::unsigned;
 use crate::plugins;
 use crate::policy::{self, Stored};
-use crate::tally::{OpenCalls, Written};
+use crate::tally::{Decided, OpenCalls, Written};
 use crate::view;
 
 /// The queries over the tables, which the cursors borrow.
@@ -68,21 +66,6 @@ struct Awaiting {
     session: SessionId,
     last: Option<u64>,
     given_up: bool,
-}
-
-/// As much of a decision as the tables have to agree with.
-#[derive(Deserialize)]
-struct Decided {
-    session: SessionId,
-    #[serde(rename = "decision")]
-    filing: Filing,
-    #[serde(default)]
-    agent: Option<Agent>,
-    #[serde(default)]
-    charges: Vec<Applied>,
-    #[serde(default)]
-    clock_ms: Option<i64>,
-    arguments: ArgumentsBody,
 }
 
 impl<'c> Beside<'c> {
