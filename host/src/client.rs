@@ -153,7 +153,7 @@ impl Client {
     /// A failure that the daemon named, as this command's own.
     pub(crate) fn failure(reply: CommandReply) -> Failure {
         let CommandReply::Failed { message, hint, fault } = reply else {
-            return Failure::internal("the daemon answered another question");
+            return unexpected();
         };
         let exit = match fault {
             Fault::Request => Exit::Usage,
@@ -185,6 +185,11 @@ impl Reached {
 fn other_build(other: &Announcement) -> Failure {
     Failure::environment(format!("the daemon that runs (pid {}) is build {}, this is {BUILD}", other.pid, other.build))
         .hint("callgate daemon restart")
+}
+
+/// What a command makes of an answer to another question.
+pub(crate) fn unexpected() -> Failure {
+    Failure::internal("the daemon answered another question")
 }
 
 fn lost(cause: &Broken) -> Failure {

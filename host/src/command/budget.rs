@@ -7,9 +7,9 @@ use callgate_core::policy::{PolicyItem, PolicyKey};
 use callgate_core::rule::{RuleKey, Target};
 use callgate_ipc::message::{BudgetUsage, Command, CommandReply, Spent, Usage};
 
-use super::policy::{add, remove, unexpected};
+use super::policy::{add, remove};
 use crate::cli::{Budget, BudgetChange, Counted, Json, Scope, SharedBy};
-use crate::client::Client;
+use crate::client::{Client, unexpected};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
 use crate::output;

@@ -8,7 +8,7 @@ use callgate_ipc::message::{Command, CommandReply, Status};
 use rustix::process::{Pid, Signal};
 
 use crate::cli::{Daemon, Json};
-use crate::client::{Client, Reached, Unreachable};
+use crate::client::{Client, Reached, Unreachable, unexpected};
 use crate::daemon::{self, Unestablished};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
@@ -147,7 +147,7 @@ fn status(home: &Home, json: Json) -> Outcome {
         }
         Reached::Ready(mut client) => {
             let CommandReply::Status(status) = client.ask(&Command::Status)? else {
-                return Err(Failure::internal("the daemon answered another question"));
+                return Err(unexpected());
             };
             let exit = if status.problems.is_empty() { Exit::Done } else { Exit::No };
             (Shown { status: Some(status), ..Shown::of(true) }, exit)

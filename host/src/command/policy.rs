@@ -11,7 +11,7 @@ use callgate_ipc::message::{Changed, ChangedItem, Command, CommandReply, Explain
 
 use super::{budget, log};
 use crate::cli::{Json, Policy, Scope, ToolScope};
-use crate::client::Client;
+use crate::client::{Client, unexpected};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
 use crate::output;
@@ -71,10 +71,6 @@ pub(super) fn changed(home: &Home, command: &Command, word: &str) -> Outcome {
         output::line(&format!("{word}: {more} more, see callgate log"))?;
     }
     Ok(Exit::Done)
-}
-
-pub(super) fn unexpected() -> Failure {
-    Failure::internal("the daemon answered another question")
 }
 
 /// The items in force. Before the first daemon there is no database, and so there is none.

@@ -56,6 +56,11 @@ pub(crate) fn call(
     let Some(arguments) = read.arguments.filter(|read| *read == arguments.trim()) else {
         return Err("the arguments are not one JSON object".to_owned());
     };
+    Ok(unread(server, tool, agent, arguments))
+}
+
+/// A call that is made without a frame, and so of a tool that no frame may name as well. `arguments` is one JSON object.
+pub(crate) fn unread(server: Option<ServerName>, tool: String, agent: Option<AgentName>, arguments: &str) -> Call {
     let agent = agent.map(|name| Agent { id: String::new(), name, evidence: "declared".to_owned() });
     let caller = Caller {
         agent,
@@ -63,8 +68,9 @@ pub(crate) fn call(
         server: server.map_or_else(Server::unnamed, |name| Server { id: String::new(), name }),
         attributes: Vec::new(),
     };
-    Ok(Call {
-        binding: Binding { connection: 0, sequence: 0, frame: Digest::of(frame.as_bytes()) },
+    Call {
+        // Nothing is released for it.
+        binding: Binding { connection: 0, sequence: 0, frame: Digest::of(b"") },
         session: SessionId::from_random([0; 16]),
         request_id: "0".to_owned(),
         caller: Arc::new(caller),
@@ -72,5 +78,5 @@ pub(crate) fn call(
         listed: None,
         arguments_digest: canonical::digest(arguments),
         arguments: arguments.into(),
-    })
+    }
 }

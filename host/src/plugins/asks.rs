@@ -2,6 +2,7 @@
 
 use callgate_core::digest::Digest;
 use callgate_core::escape::visible;
+use callgate_core::plugin::PluginEntry;
 use callgate_plugin::{Hook, OwnLimits, Plugin};
 use serde::Serialize;
 
@@ -55,6 +56,16 @@ impl Asks {
             ("limits", or_none(&self.limits, "the shipped ones")),
         ]
     }
+}
+
+/// On what terms the configuration lets one in, as lines like those; `may_grant` is how that is worded.
+pub(crate) fn terms(entry: &PluginEntry, may_grant: &str) -> [(&'static str, String); 4] {
+    [
+        ("agents", entry.agents.join(", ")),
+        ("servers", entry.servers.join(", ")),
+        ("may grant", may_grant.to_owned()),
+        ("settings", visible(&entry.settings_text()).into_owned()),
+    ]
 }
 
 fn limits(limits: OwnLimits) -> Vec<String> {

@@ -15,7 +15,7 @@ use crate::config::{Config, edit};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
 use crate::output;
-use crate::plugins::asks::Asks;
+use crate::plugins::asks::{Asks, terms};
 use crate::plugins::{shipped, store};
 
 pub(super) fn install(install: &Install, home: &Home) -> Outcome {
@@ -148,13 +148,8 @@ fn show(
 }
 
 fn lines(mut asks: Vec<(&'static str, String)>, entry: &PluginEntry) -> Vec<(&'static str, String)> {
-    let word = |yes: bool| if yes { "yes".to_owned() } else { "no: it can refuse and ask, never allow".to_owned() };
-    asks.extend([
-        ("agents", entry.agents.join(", ")),
-        ("servers", entry.servers.join(", ")),
-        ("may grant", word(entry.may_grant)),
-        ("settings", visible(&entry.settings_text()).into_owned()),
-    ]);
+    let may_grant = if entry.may_grant { "yes" } else { "no: it can refuse and ask, never allow" };
+    asks.extend(terms(entry, may_grant));
     asks
 }
 

@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::load;
 use super::remove::not_there;
 use crate::cli::Json;
-use crate::client::{Client, Reached};
+use crate::client::{Client, Reached, unexpected};
 use crate::config::Config;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
 use crate::output;
-use crate::plugins::asks::Asks;
+use crate::plugins::asks::{Asks, terms};
 use crate::plugins::{shipped, store};
 
 /// One plugin of the chain.
@@ -85,7 +85,7 @@ fn all(home: &Home) -> Result<Vec<Listed>, Failure> {
     let states = match Client::reach(home)? {
         Reached::Ready(mut client) => match client.ask(&Command::Plugins)? {
             CommandReply::Plugins(states) => Some(states),
-            _ => return Err(Failure::internal("the daemon answered another question")),
+            _ => return Err(unexpected()),
         },
         Reached::Absent => None,
         other => return Err(other.ready().err().unwrap_or_else(|| Failure::internal("the daemon is not there"))),
@@ -131,15 +131,8 @@ impl Shown {
     fn print(&self) -> Result<(), Failure> {
         output::line(&self.plugin.text())?;
         let asks = self.asks.iter().flat_map(Asks::lines);
-        let entry = self.plugin.config.iter().flat_map(|entry| {
-            let word = if entry.may_grant { "yes" } else { "no" };
-            [
-                ("agents", entry.agents.join(", ")),
-                ("servers", entry.servers.join(", ")),
-                ("may grant", word.to_owned()),
-                ("settings", visible(&entry.settings_text()).into_owned()),
-            ]
-        });
-        asks.chain(entry).try_for_each(|(word, text)| output::line(&format!("  {word:<9} {text}")))
+        let config = self.plugin.config.iter();
+        let terms = config.flat_map(|entry| terms(entry, if entry.may_grant { "yes" } else { "no" }));
+        asks.chain(terms).try_for_each(|(word, text)| output::line(&format!("  {word:<9} {text}")))
     }
 }

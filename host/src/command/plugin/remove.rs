@@ -6,7 +6,7 @@ use callgate_core::digest::Digest;
 use callgate_core::identity::PluginName;
 use callgate_ipc::message::{ChangePlugins, Command, CommandReply};
 
-use crate::client::Client;
+use crate::client::{Client, unexpected};
 use crate::config::{Config, edit};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
@@ -75,7 +75,7 @@ pub(super) fn remove(home: &Home, name: &PluginName) -> Outcome {
 pub(super) fn reset(home: &Home, name: &PluginName) -> Outcome {
     let reply = Client::connect(home)?.ask(&Command::ResetPlugin(name.clone()))?;
     let CommandReply::PluginReset { entry, breakers } = reply else {
-        return Err(Failure::internal("the daemon answered another question"));
+        return Err(unexpected());
     };
     match (breakers, entry) {
         (0, _) | (_, None) => output::line(&format!("{name} had no open breaker"))?,

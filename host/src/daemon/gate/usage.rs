@@ -2,22 +2,18 @@
 //! one call of each.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use callgate_core::budget::{BudgetEntry, Tools};
+use callgate_core::budget::{BudgetEntry, BudgetKey, Tools};
 use callgate_core::call::Call;
-use callgate_core::canonical;
 use callgate_core::charge::Owner;
 use callgate_core::counters::Name;
-use callgate_core::digest::Digest;
-use callgate_core::identity::{Agent, Caller, Server, SessionId};
-use callgate_core::permit::Binding;
 use callgate_core::policy::PolicyItem;
 use callgate_core::port::Evaluator;
 use callgate_ipc::message::{BudgetUsage, CommandReply, Fault, Spent, Usage};
 
 use super::{DAEMON_HINT, Gate, lock, request};
 use crate::daemon::policies::{BUDGET, budget_pointer};
+use crate::plugins::asked;
 
 /// How many who spent something are told of, over all budgets: well within what a message may hold. One of each budget is
 /// always among them.
@@ -84,23 +80,13 @@ fn counter(chain: &impl Evaluator, place: usize, budget: &BudgetEntry) -> Result
 
 /// A call that a budget counts, made by nobody.
 fn counted_call(budget: &BudgetEntry) -> Call {
-    let key = &budget.key;
-    let agent = key.agent.clone().map(|name| Agent { id: String::new(), name, evidence: "declared".to_owned() });
-    let server = key.server.clone().map_or_else(Server::unnamed, |name| Server { id: String::new(), name });
-    Call {
-        binding: Binding { connection: 0, sequence: 0, frame: Digest::of(b"") },
-        session: SessionId::from_random([0; 16]),
-        request_id: "0".to_owned(),
-        caller: Arc::new(Caller { agent, client: String::new(), server, attributes: Vec::new() }),
+    let BudgetKey { tools, agent, server, .. } = budget.key.clone();
+    let tool = match tools {
         // Every pattern matches itself: its wildcards stand for any text, themselves too.
-        tool: match &key.tools {
-            Tools::Named(tool) => tool.clone(),
-            Tools::All => "-".to_owned(),
-        },
-        listed: None,
-        arguments: "{}".into(),
-        arguments_digest: canonical::digest("{}"),
-    }
+        Tools::Named(tool) => tool,
+        Tools::All => "-".to_owned(),
+    };
+    asked::unread(server, tool, agent, "{}")
 }
 
 /// Who spent how much, those who spent most first.
