@@ -31,7 +31,10 @@ fn is_read_so_by_others(frame: &[u8], call: &ToolCall) {
     assert_eq!(document["id"], serde_json::from_str::<Value>(call.id.raw).expect("an id is JSON"));
     match call.arguments {
         Some(arguments) => {
-            assert_eq!(document["params"]["arguments"], serde_json::from_str::<Value>(arguments).expect("they are JSON"));
+            assert_eq!(
+                document["params"]["arguments"],
+                serde_json::from_str::<Value>(arguments).expect("they are JSON")
+            );
             canonical::digest(arguments);
         }
         None => assert!(document["params"].get("arguments").is_none()),
