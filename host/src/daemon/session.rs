@@ -36,8 +36,7 @@ pub(super) fn serve(mut wire: Wire, connection: u64, pid: u32, gate: &Gate) -> R
             log::warn!("session {} is not in the journal yet: {failure}", session.id);
         }
     }
-    wire.send(&[ToRelay::Opened])?;
-    let _open = gate.count_session();
+    // From here on a session that began also ends, even one whose relay is gone before it hears so.
     let served = session.serve(&mut wire, gate);
     session.end(gate);
     served
@@ -80,6 +79,8 @@ impl Session {
     }
 
     fn serve(&mut self, wire: &mut Wire, gate: &Gate) -> Result<(), Broken> {
+        wire.send(&[ToRelay::Opened])?;
+        let _open = gate.count_session();
         let mut calls = Vec::new();
         while self.ended.is_none() {
             let mut message = Some(wire.receive(None)?);
@@ -169,21 +170,26 @@ fn session_used(error: &SessionError) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use callgate_core::digest::Digest;
     use callgate_journal::BODY_BYTES_MAX;
 
     use super::*;
     use crate::daemon::gate::tests::Opened;
 
-    fn session(command: &str) -> Session {
-        let open = Open {
+    fn open(command: &str) -> Open {
+        Open {
             session: SessionId::from_random([7; 16]),
             server: "fs".parse().unwrap(),
             command: vec![command.to_owned()],
             claim: None,
             resumed: false,
-        };
-        Session::new(open, None, 1, 1)
+        }
+    }
+
+    fn session(command: &str) -> Session {
+        Session::new(open(command), None, 1, 1)
     }
 
     fn decide_one(session: &mut Session, opened: &Opened) -> Vec<ToRelay> {
@@ -214,6 +220,16 @@ mod tests {
         let permitted = decide_one(&mut session("true"), &opened);
         assert!(matches!(&permitted[..], [ToRelay::Permitted(_)]), "{permitted:?}");
         assert_eq!(opened.kinds(), ["daemon.start", "session.start", "call.decision"]);
+    }
+
+    #[test]
+    fn a_session_whose_relay_is_gone_before_it_is_told_of_its_start_has_an_end() {
+        let opened = Opened::new();
+        let (daemon, relay) = UnixStream::pair().unwrap();
+        Wire::new(relay).send(&[FromRelay::Open(open("true"))]).unwrap();
+        let served = serve(Wire::new(daemon), 1, 1, &opened.gate);
+        assert!(matches!(served, Err(Broken::Socket(_))), "{served:?}");
+        assert_eq!(opened.kinds(), ["daemon.start", "session.start", "session.end"]);
     }
 
     #[test]

@@ -52,6 +52,7 @@ impl Opened {
     }
 
     fn entries(&self) -> Vec<callgate_journal::Entry> {
+        self.gate.serving().unwrap().journal.flush().unwrap();
         let reader = Reader::open(&self.home.database(), None).unwrap();
         reader.page(0, &Filter::default(), 100).unwrap().entries
     }
