@@ -34,13 +34,28 @@ struct Shipped {
     kind: PolicyKind,
     /// The key of its settings that lists them.
     list: &'static str,
+    /// Whether it has anything to say without an item. One that has not is in the chain once there is one: until then it would
+    /// cost each call its asking, and the daemon its instances, to abstain.
+    speaks_unasked: bool,
 }
 
 /// The default plugins in the order of the chain.
 const SHIPPED: [Shipped; 3] = [
-    Shipped { name: "rules", component: shipped::RULES, kind: PolicyKind::Rule, list: "rules" },
-    Shipped { name: BUDGET, component: shipped::BUDGET, kind: PolicyKind::Budget, list: "budgets" },
-    Shipped { name: "arguments", component: shipped::ARGUMENTS, kind: PolicyKind::Grant, list: "grants" },
+    Shipped { name: "rules", component: shipped::RULES, kind: PolicyKind::Rule, list: "rules", speaks_unasked: true },
+    Shipped {
+        name: BUDGET,
+        component: shipped::BUDGET,
+        kind: PolicyKind::Budget,
+        list: "budgets",
+        speaks_unasked: false,
+    },
+    Shipped {
+        name: "arguments",
+        component: shipped::ARGUMENTS,
+        kind: PolicyKind::Grant,
+        list: "grants",
+        speaks_unasked: false,
+    },
 ];
 
 /// Where the budget of this number stands in the settings of the plugin that charges it.
@@ -105,7 +120,7 @@ impl Policies {
         };
         let policies = Self::of(load, default, Plugins::new(home.clone(), engine.clone()));
         for problem in policies.problems() {
-            log::error!("every call is refused: {problem}");
+            log::error!("{problem}");
         }
         policies
     }
@@ -127,7 +142,7 @@ impl Policies {
         current: &Chain,
     ) -> Result<Made, NotMade> {
         let mut warnings = Vec::new();
-        let links = self.loaded.iter().map(|loaded| {
+        let links = self.asked(policy).map(|loaded| {
             if changes.iter().all(|change| change.kind() != loaded.shipped.kind) {
                 return Ok(self.link(loaded, policy, current));
             }
@@ -160,8 +175,14 @@ impl Policies {
     pub(super) fn shipped(&self, policy: &Policy, current: Option<&Chain>) -> Chain {
         let nothing = Chain::new(0, self.default, Vec::new());
         let current = current.unwrap_or(&nothing);
-        let links = self.loaded.iter().map(|loaded| self.link(loaded, policy, current)).collect();
+        let links = self.asked(policy).map(|loaded| self.link(loaded, policy, current)).collect();
         Chain::new(policy.generation, self.default, links)
+    }
+
+    /// The default plugins that have anything to say under a policy.
+    fn asked<'a>(&'a self, policy: &'a Policy) -> impl Iterator<Item = &'a Loaded> {
+        let has = |kind: PolicyKind| policy.items.iter().any(|item| item.kind() == kind);
+        self.loaded.iter().filter(move |Loaded { shipped, .. }| shipped.speaks_unasked || has(shipped.kind))
     }
 
     fn link(&self, loaded: &Loaded, policy: &Policy, current: &Chain) -> Link {

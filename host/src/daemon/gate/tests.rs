@@ -231,29 +231,40 @@ fn links(gate: &Gate) -> Vec<Link> {
 }
 
 #[test]
-fn the_chain_is_rules_budget_and_arguments_and_a_change_configures_only_what_it_is_about() {
+fn a_change_configures_the_plugin_it_is_about_and_one_with_nothing_to_say_is_not_asked() {
     let (_folder, gate) = shipped();
-    let members = |gate: &Gate| gate.serving().unwrap().chain().members().to_vec();
-    let before = members(&gate);
-    assert_eq!(before.iter().map(|member| &*member.plugin).collect::<Vec<_>>(), ["rules", "budget", "arguments"]);
-    for (item, changed) in [
-        (json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } }), 2),
-        (json!({ "budget": { "limit": 1, "tool": "x" } }), 1),
-        (json!({ "rule": { "effect": "deny", "tool": "x" } }), 0),
+    let names = |gate: &Gate| -> Vec<String> { links(gate).iter().map(|link| link.member().plugin.clone()).collect() };
+    assert_eq!(names(&gate), ["rules"]);
+    let grant = json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } });
+    let budget = json!({ "budget": { "limit": 1, "tool": "x" } });
+    for (item, in_chain, changed) in [
+        (grant.clone(), &["rules", "arguments"][..], "arguments"),
+        (budget, &["rules", "budget", "arguments"], "budget"),
+        (json!({ "rule": { "effect": "deny", "tool": "x" } }), &["rules", "budget", "arguments"], "rules"),
     ] {
-        let (before, was) = (members(&gate), links(&gate));
+        let was = links(&gate);
         assert!(matches!(gate.change(adding(item)), CommandReply::Changed(_)));
-        let (after, is) = (members(&gate), links(&gate));
-        for place in 0..3 {
-            assert_eq!(before[place] != after[place], place == changed);
-            assert_eq!(was[place].is_the_same(&is[place]), place != changed, "{}", after[place].plugin);
+        assert_eq!(names(&gate), in_chain);
+        for link in links(&gate) {
+            let before = was.iter().find(|before| before.member().plugin == link.member().plugin);
+            let is_kept = before.is_some_and(|before| before.is_the_same(&link) && before.member() == link.member());
+            assert_eq!(is_kept, link.member().plugin != changed, "{}", link.member().plugin);
         }
     }
+    let removed = PolicyChange::Remove(item(grant).key());
+    assert!(matches!(gate.change(vec![removed]), CommandReply::Changed(_)));
+    assert_eq!(names(&gate), ["rules", "budget"]);
 }
 
 #[test]
-fn a_broken_plugin_denies_and_does_not_keep_the_others_from_changing() {
+fn a_broken_plugin_denies_where_it_is_asked_and_does_not_keep_the_others_from_changing() {
     let (_folder, home) = home();
+    let grant = json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } });
+    {
+        let gate = gate(&home);
+        gate.open();
+        assert!(matches!(gate.change(adding(grant)), CommandReply::Changed(_)));
+    }
     let gate = gate(&home);
     let engine = engine(Limits::SHIPPED);
     let load = |component: &[u8]| {
@@ -275,7 +286,7 @@ fn a_broken_plugin_denies_and_does_not_keep_the_others_from_changing() {
     let denied = gate.change(adding(json!({ "rule": { "effect": "deny", "tool": "write_file" } })));
     assert!(matches!(denied, CommandReply::Changed(_)), "{denied:?}");
     assert_eq!(code(&gate), Code::Policy, "the earlier of two that deny speaks");
-    let granted = gate.change(adding(json!({ "grant": { "agent": "a", "server": "s", "tool": "x" } })));
+    let granted = gate.change(adding(json!({ "grant": { "agent": "a", "server": "s", "tool": "y" } })));
     assert!(matches!(granted, CommandReply::Failed { fault: Fault::Environment, .. }), "{granted:?}");
 }
 
