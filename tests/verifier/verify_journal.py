@@ -7,7 +7,8 @@ import hashlib, json, pathlib, sqlite3, struct, sys
 
 KINDS = {"daemon.start", "daemon.stop", "clock.jump", "session.start", "session.end", "call.decision", "call.outcome",
          "outcome.unknown", "anomaly", "rule.add", "rule.remove", "budget.add", "budget.remove", "grant.add", "grant.remove",
-         "plugin.add", "plugin.change", "plugin.remove", "plugin.order", "plugin.reset"}
+         "plugin.add", "plugin.change", "plugin.remove", "plugin.order", "plugin.reset",
+         "server.add", "server.remove", "credential.set", "credential.remove"}
 
 
 class Broken(Exception):
@@ -35,7 +36,7 @@ def verify(db, wanted):
     install, counted = db.execute("SELECT install, counted FROM meta").fetchone()
     chain = sha256(b"\x03callgate-chain/1", struct.pack(">Q", len(install)), install.encode())
     seq, time_ms, heads, policy, changes, changed, calls, sessions, pending = 0, -(2**63), {chain}, {}, 0, 0, {}, {}, set()
-    plugins = {}
+    plugins, servers, credentials = {}, {}, {}
     for number, at, kind, body, stored, salt, form, value in db.execute("SELECT * FROM entry ORDER BY seq"):
         seq += 1
         check(number == seq, seq, f"missing, {number} comes next")
@@ -76,6 +77,21 @@ def verify(db, wanted):
             else:
                 check((said["plugin"]["name"] in plugins) == (kind == "plugin.change"), seq, "plugin change")
                 plugins[said["plugin"]["name"]] = said["plugin"]
+        elif kind == "server.add":
+            taken = [there for there in servers.values() if said["server"]["id"] == there["id"]]
+            check(said["server"]["name"] not in servers and not taken, seq, "server registered twice")
+            servers[said["server"]["name"]] = said["server"]
+        elif kind == "server.remove":
+            check(servers.pop(said["server"]["name"], None) == said["server"], seq, "server was another one")
+            check(all(server != said["server"]["id"] for server, _ in credentials), seq, "server has credentials")
+        elif kind.startswith("credential."):
+            server, key = servers.get(said["server"]["name"], {}), (said["server"]["id"], said["variable"])
+            check(server.get("id") == key[0] and key[1] in server.get("env", []), seq, "credential of no server")
+            before = credentials.pop(key, None)
+            if kind == "credential.set":
+                credentials[key] = (seq, said["store"])
+            else:
+                check(before is not None and before[1] == said["store"], seq, "credential was another one")
         if kind.startswith(("rule.", "budget.", "grant.", "plugin.")) and kind != "plugin.reset":
             same_change = changed and changed == seq - 1 and said["generation"] == changes
             check(same_change or said["generation"] == changes + 1, seq, "generation out of order")
@@ -97,6 +113,10 @@ def verify(db, wanted):
         check(set(db.execute(sql)) == expected, 0, f"{sql!r} is not what the entries say")
     there = [json.loads(plugin) for plugin, in db.execute("SELECT entry FROM plugin ORDER BY position")]
     check(there == list(plugins.values()), 0, "the plugins are not what the entries say")
+    there = [(id, name, json.loads(entry)) for id, name, entry in db.execute("SELECT id, name, entry FROM server ORDER BY added")]
+    check(there == [(said["id"], name, said) for name, said in servers.items()], 0, "the servers are not what the entries say")
+    there = {(server, variable): (seq, store) for seq, server, variable, store in db.execute("SELECT * FROM credential")}
+    check(there == credentials, 0, "the credentials are not what the entries say")
     check(wanted is None or bytes.fromhex(wanted) in heads, 0, f"head {wanted} is nowhere in the chain")
     return f"entries={seq} head={chain.hex()}"
 

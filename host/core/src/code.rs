@@ -131,6 +131,13 @@ codes! {
     BadCall = "bad-call", Error;
     /// A server answered a request that its client did not make, or one that was answered already. It is forwarded.
     UnexpectedAnswer = "unexpected-answer", Error;
+
+    /// No server of this name is registered, and the client gave no command to start.
+    ServerUnregistered = "server-unregistered", Error;
+    /// The server's registration is another one than the session was started with. A restart of the server in the client mends it.
+    ServerChanged = "server-changed", Error;
+    /// A credential that the server needs cannot be had, so the server was not started.
+    CredentialUnavailable = "credential-unavailable", Error;
 }
 
 impl fmt::Display for Code {

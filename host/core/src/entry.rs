@@ -96,6 +96,14 @@ kinds! {
     PluginOrder = "plugin.order";
     /// A plugin that failed again and again was given another chance.
     PluginReset = "plugin.reset";
+    /// A server was registered.
+    ServerAdd = "server.add";
+    /// A server is registered no more.
+    ServerRemove = "server.remove";
+    /// A server's credential was set. What it is stands nowhere in the journal.
+    CredentialSet = "credential.set";
+    /// A server's credential was removed.
+    CredentialRemove = "credential.remove";
 }
 
 /// What became of an item of the policy.

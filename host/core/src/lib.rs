@@ -26,5 +26,7 @@ pub mod port;
 pub mod read;
 pub mod refusal;
 pub mod rule;
+pub mod secret;
+pub mod server;
 pub mod settle;
 pub mod verdict;

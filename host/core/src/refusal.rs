@@ -69,6 +69,8 @@ pub enum Dialect {
 
 /// The JSON-RPC error code of a refused task-augmented call: outside the ranges JSON-RPC and MCP reserve.
 pub const TASK_REFUSED: i64 = -31_001;
+/// The JSON-RPC error code of a request to a server that was not started.
+pub const SERVER_NOT_STARTED: i64 = -31_002;
 /// JSON-RPC's "invalid request", the code of a refused frame.
 pub const INVALID_REQUEST: i64 = -32_600;
 
@@ -94,6 +96,16 @@ pub fn refused_frame(request_id: &str, code: Code, message: &str) -> Vec<u8> {
         "code": INVALID_REQUEST,
         "message": escape::visible(&format!("callgate refused this message: {message}")),
         "data": { "code": code },
+    });
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{request_id},\"error\":{error}}}\n").into_bytes()
+}
+
+/// The message that answers any request to a server that was not started, one line with its line feed.
+pub fn not_started(request_id: &str, reason: &Reason) -> Vec<u8> {
+    let error = json!({
+        "code": SERVER_NOT_STARTED,
+        "message": escape::visible(&format!("Callgate did not start this server: {}", reason.message)),
+        "data": { "code": reason.code_text(), "retry": reason.retry },
     });
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{request_id},\"error\":{error}}}\n").into_bytes()
 }

@@ -35,7 +35,11 @@ const fn stands_alone(kind: Kind) -> bool {
         | Kind::PluginAdd
         | Kind::PluginChange
         | Kind::PluginRemove
-        | Kind::PluginOrder => false,
+        | Kind::PluginOrder
+        | Kind::ServerAdd
+        | Kind::ServerRemove
+        | Kind::CredentialSet
+        | Kind::CredentialRemove => false,
     }
 }
 

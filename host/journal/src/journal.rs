@@ -11,6 +11,7 @@ use callgate_core::identity::{PluginName, SessionId};
 use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::PolicyChange;
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
+use callgate_core::server::{Registry, ServerStep};
 use callgate_core::settle::{self, Forecast};
 
 use crate::append::{AppendError, Entries};
@@ -22,6 +23,7 @@ use crate::notes::{DroppedNotes, Note, Notes};
 use crate::plugins::{self, Plugins, PluginsChanged, PluginsError, Replacing};
 use crate::policy::{self, Changing, Policy, PolicyChanged, PolicyError, Swap};
 use crate::queue::{Queue, Together};
+use crate::servers::{self, Registering, ServersError};
 use crate::sessions::{Opening, SessionError};
 use crate::store::Head;
 use crate::work::{Item, One, Work};
@@ -182,6 +184,17 @@ impl Journal {
             let generation = policy::generation(connection)?;
             Ok(Plugins { generation, entries: plugins::read(connection)? })
         })
+    }
+
+    /// Changes which servers are registered and what credentials they have: the tables and one entry a step, in one
+    /// transaction and all of it or nothing. Returns the entries' numbers. The chain of plugins has no part in it.
+    pub fn change_servers(&self, steps: Vec<ServerStep>) -> Result<Vec<u64>, ServersError> {
+        self.shared.submit(One::of(Registering(steps)))
+    }
+
+    /// The registered servers and their credentials.
+    pub fn registry(&self) -> Result<Registry, LedgerFailure> {
+        lock(&self.shared.writer).read(servers::read)
     }
 
     /// Commits what was noted. Without notes it still proves that the journal is there and can be written.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use callgate_core::entry::Kind;
 use callgate_core::identity::ServerName;
+use callgate_core::server::Registry;
 use callgate_core::settle::Filing;
 use rusqlite::Connection;
 
@@ -12,6 +13,7 @@ use crate::error::{self, OpenError};
 use crate::install::{self, InstallId};
 use crate::policy::{self, Policy};
 use crate::schema;
+use crate::servers;
 use crate::store::Head;
 use crate::view::{COLUMNS, Content, Entry};
 
@@ -117,6 +119,11 @@ impl Reader {
         self.snapshot(|| policy::read(&self.connection))
     }
 
+    /// The registered servers and their credentials.
+    pub fn registry(&self) -> Result<Registry, ReadError> {
+        self.snapshot(|| servers::read(&self.connection))
+    }
+
     /// Whether a session was ever opened for this server.
     pub fn has_seen(&self, server: &ServerName) -> Result<bool, ReadError> {
         self.snapshot(|| policy::has_seen(&self.connection, server))
@@ -217,6 +224,8 @@ impl Filter {
             }),
             Content::SessionStart(body) => fits(Some(&body.server.name), None, None),
             Content::PolicyAdd(body) | Content::PolicyRemove(body) => fits(body.item.server(), body.item.tool(), None),
+            Content::ServerAdd(body) | Content::ServerRemove(body) => fits(Some(&body.server.name), None, None),
+            Content::CredentialSet(body) | Content::CredentialRemove(body) => fits(Some(&body.server.name), None, None),
             Content::DaemonStart(_)
             | Content::DaemonStop(_)
             | Content::ClockJump(_)

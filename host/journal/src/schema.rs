@@ -77,6 +77,19 @@ CREATE TABLE plugin (
     name TEXT NOT NULL UNIQUE,
     entry TEXT NOT NULL
 ) STRICT;
+CREATE TABLE server (
+    added INTEGER PRIMARY KEY REFERENCES entry (seq),
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    entry TEXT NOT NULL
+) STRICT;
+CREATE TABLE credential (
+    seq INTEGER PRIMARY KEY REFERENCES entry (seq),
+    server TEXT NOT NULL REFERENCES server (id),
+    variable TEXT NOT NULL,
+    store TEXT NOT NULL CHECK (store IN ('system', 'sealed-file')),
+    UNIQUE (server, variable)
+) STRICT;
 
 CREATE TRIGGER entry_kept_as_written BEFORE UPDATE OF seq, time_ms, kind, body, chain ON entry
     BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;

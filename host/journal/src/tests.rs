@@ -11,6 +11,7 @@ mod place;
 mod plugins;
 mod policy;
 mod reading;
+mod servers;
 mod sessions;
 mod support;
 mod verifying;

@@ -6,6 +6,7 @@ use callgate_core::entry::{
     PolicyStep, SessionEndBody, SessionStartBody,
 };
 use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
+use callgate_core::server::{CredentialBody, ServerBody};
 use callgate_core::settle::Filing;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -64,6 +65,14 @@ pub enum Content {
     PluginOrder(PluginOrderBody),
     /// `plugin.reset`
     PluginReset(PluginResetBody),
+    /// `server.add`
+    ServerAdd(ServerBody),
+    /// `server.remove`
+    ServerRemove(ServerBody),
+    /// `credential.set`
+    CredentialSet(CredentialBody),
+    /// `credential.remove`
+    CredentialRemove(CredentialBody),
     /// The kind is not known, or the body is not one of its kind; why.
     Unreadable(String),
 }
@@ -133,6 +142,10 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::PluginRemove => read(body, Content::PluginRemove),
         Kind::PluginOrder => read(body, Content::PluginOrder),
         Kind::PluginReset => read(body, Content::PluginReset),
+        Kind::ServerAdd => read(body, Content::ServerAdd),
+        Kind::ServerRemove => read(body, Content::ServerRemove),
+        Kind::CredentialSet => read(body, Content::CredentialSet),
+        Kind::CredentialRemove => read(body, Content::CredentialRemove),
         Kind::CallDecision => match serde_json::from_slice::<DecisionBody>(body) {
             Ok(body) => {
                 let call = match body.decision {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use callgate_core::entry::{Outcome as CallOutcome, Record, Side};
 use callgate_core::escape::visible;
 use callgate_core::identity::PluginName;
+use callgate_core::server::{ServerEntry, VariableName};
 use callgate_core::settle::Filing;
 use callgate_journal::{CallState, Content, DecisionView, Entry, Filter, PAGE_ENTRIES_MAX, Page, Reader};
 use serde::Serialize;
@@ -139,6 +140,17 @@ pub(super) fn text(entry: &Entry) -> String {
             format!("plugins ordered: {}", order.join(", "))
         }
         Content::PluginReset(reset) => format!("plugin given another chance: {}", reset.plugin),
+        Content::ServerAdd(body) => {
+            let ServerEntry { name, command, env, .. } = &body.server;
+            let env: Vec<&str> = env.iter().map(VariableName::as_str).collect();
+            let env = if env.is_empty() { String::new() } else { format!(" with {}", env.join(", ")) };
+            format!("server registered: {name}{env}: {}", command.join(" "))
+        }
+        Content::ServerRemove(body) => format!("server removed: {}", body.server.name),
+        Content::CredentialSet(body) => {
+            format!("credential set: {} of {}, in {}", body.variable, body.server.name, body.store)
+        }
+        Content::CredentialRemove(body) => format!("credential removed: {} of {}", body.variable, body.server.name),
         Content::DaemonStart(daemon) => format!("daemon started: pid {}, build {}", daemon.pid, daemon.build),
         Content::DaemonStop(daemon) => format!("daemon stopped: pid {}", daemon.pid),
         Content::ClockJump(_) => "the wall clock jumped".to_owned(),

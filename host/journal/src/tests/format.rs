@@ -5,6 +5,7 @@ use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, Kind, OutcomeBody, PolicyBody, SessionEndBody, SessionStartBody,
 };
 use callgate_core::plugin::{PluginBody, PluginOrderBody, PluginResetBody};
+use callgate_core::server::{CredentialBody, ServerBody};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,6 +101,8 @@ fn the_bodies_in_the_vectors_are_of_their_kinds_and_written_just_so() {
             Kind::PluginAdd | Kind::PluginChange | Kind::PluginRemove => same::<PluginBody>(&vector.body),
             Kind::PluginOrder => same::<PluginOrderBody>(&vector.body),
             Kind::PluginReset => same::<PluginResetBody>(&vector.body),
+            Kind::ServerAdd | Kind::ServerRemove => same::<ServerBody>(&vector.body),
+            Kind::CredentialSet | Kind::CredentialRemove => same::<CredentialBody>(&vector.body),
         }
     }
 }

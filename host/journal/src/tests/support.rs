@@ -16,6 +16,7 @@ use callgate_core::plugin::{PluginEntry, PluginResetBody};
 use callgate_core::policy::{PolicyChange, PolicyItem};
 use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
 use callgate_core::rule::{RuleEntry, RuleKey, Target};
+use callgate_core::server::{CredentialBody, ServerEntry, ServerId, ServerStep, StoreKind};
 use callgate_core::settle::{Decision, Word};
 use tempfile::TempDir;
 
@@ -306,6 +307,7 @@ pub(super) fn full_journal() -> Place {
     place.clock.set(-60_000);
     let journal = place.open();
     allow(&journal, "pending").unwrap();
+    register_and_remove(&journal);
     let plugin = |name: &str, component: &[u8]| PluginEntry::new(name.parse().unwrap(), Digest::of(component));
     let (a, b, c) = (plugin("a", b"1"), plugin("b", b"1"), plugin("c", b"1"));
     for list in [vec![a, b.clone(), c.clone()], vec![c.clone(), plugin("a", b"2"), b], vec![c.clone()]] {
@@ -318,6 +320,29 @@ pub(super) fn full_journal() -> Place {
         assert!(kinds.iter().any(|found| found == kind.as_str()), "there is no {}", kind.as_str());
     }
     place
+}
+
+pub(super) fn registered(id: u8, name: &str) -> ServerEntry {
+    ServerEntry {
+        id: ServerId::from_random([id; 16]),
+        name: name.parse().unwrap(),
+        command: vec!["npx".to_owned(), "-y".to_owned(), "server-github".to_owned()],
+        env: vec!["GITHUB_TOKEN".parse().unwrap()],
+    }
+}
+
+pub(super) fn credential(server: &ServerEntry) -> CredentialBody {
+    CredentialBody { server: server.as_server(), variable: server.env[0].clone(), store: StoreKind::System }
+}
+
+/// Registers two servers with a credential each, and removes one of them.
+fn register_and_remove(journal: &Journal) {
+    for server in [registered(1, "github"), registered(2, "gitlab")] {
+        let credential = credential(&server);
+        journal.change_servers(vec![ServerStep::Add(server), ServerStep::SetCredential(credential)]).unwrap();
+    }
+    let gone = registered(1, "github");
+    journal.change_servers(vec![ServerStep::RemoveCredential(credential(&gone)), ServerStep::Remove(gone)]).unwrap();
 }
 
 /// How many items wait for a commit.

@@ -6,7 +6,6 @@ use callgate_core::policy::{PolicyChange, PolicyItem, apply};
 use callgate_core::port::Ledger;
 use callgate_core::settle::Word;
 use proptest::prelude::*;
-use rusqlite::Connection;
 
 use super::support::{
     Place, add, adding, allow, anomaly, budget, call, case_by, change, full_journal, grant, on_server, removing, rule,
@@ -18,7 +17,8 @@ use callgate_core::evaluate::ChainDefault;
 
 /// Everything that is hashed, and the policy: what a verification vouches for.
 fn contents(place: &Place) -> String {
-    let connection = Connection::open(place.database()).unwrap();
+    // As a verification reads it: a schema with a flipped bit may be read by one connection and not by another.
+    let connection = place.reader().connection;
     let dump = |sql: &str| -> Result<String, rusqlite::Error> {
         let mut query = connection.prepare(sql)?;
         let columns = query.column_count();

@@ -9,6 +9,7 @@ use callgate_core::entry::{KeptArguments, Kind, OutcomeBody, PolicyBody, PolicyS
 use callgate_core::identity::SessionId;
 use callgate_core::plugin::{PluginBody, PluginEntry, PluginOrderBody, PluginResetBody, PluginStep};
 use callgate_core::policy::{PolicyItem, PolicyKey};
+use callgate_core::server::{CredentialBody, Registry, ServerBody, ServerStep};
 use callgate_core::settle::Filing;
 use rusqlite::{Connection, Row, Rows, Statement};
 use serde::Deserialize;
@@ -17,6 +18,7 @@ use super::{Breach, Counted, CounterState, Flaw};
 use crate::batch::unsigned;
 use crate::plugins;
 use crate::policy::{self, Stored};
+use crate::servers;
 use crate::tally::{Decided, OpenCalls, Written};
 use crate::view;
 
@@ -36,6 +38,7 @@ pub(super) struct Tables<'s> {
     sessions: Cursor<'s, String>,
     policy: BTreeMap<PolicyKey, (u64, PolicyItem)>,
     plugins: Vec<PluginEntry>,
+    registry: Registry,
     generation: u64,
     /// The newest entry about the policy.
     changed: u64,
@@ -84,6 +87,7 @@ impl<'c> Beside<'c> {
             sessions: Cursor::over("session", sessions.query([])?, |row| row.get(1))?,
             policy: BTreeMap::new(),
             plugins: Vec::new(),
+            registry: Registry::default(),
             generation: 0,
             changed: 0,
             counters: Counters::default(),
@@ -125,6 +129,14 @@ impl Tables<'_> {
                 self.take_step(seq, &PluginStep::Order(order), generation)?;
             }
             Kind::PluginReset => drop(read::<PluginResetBody>(seq, body)?),
+            Kind::ServerAdd => self.server(seq, &ServerStep::Add(read::<ServerBody>(seq, body)?.server))?,
+            Kind::ServerRemove => self.server(seq, &ServerStep::Remove(read::<ServerBody>(seq, body)?.server))?,
+            Kind::CredentialSet => {
+                self.server(seq, &ServerStep::SetCredential(read::<CredentialBody>(seq, body)?))?;
+            }
+            Kind::CredentialRemove => {
+                self.server(seq, &ServerStep::RemoveCredential(read::<CredentialBody>(seq, body)?))?;
+            }
             Kind::SessionEnd => {
                 self.counters.end_session(&read(seq, body)?);
                 self.counters.settle();
@@ -237,6 +249,10 @@ impl Tables<'_> {
         step.apply(&mut self.plugins).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
     }
 
+    fn server(&mut self, seq: u64, step: &ServerStep) -> Result<(), Flaw> {
+        self.registry.apply(step).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
+    }
+
     /// Entries of one change stand next to each other and share the generation that they make together.
     fn follow(&mut self, seq: u64, generation: u64) -> Result<(), Flaw> {
         let same_change = self.changed > 0 && self.changed + 1 == seq && generation == self.generation;
@@ -266,6 +282,7 @@ impl Tables<'_> {
         let pending_calls = u64::try_from(self.awaiting.len()).unwrap_or(u64::MAX);
         self.policy_in_force(connection)?;
         self.plugins_in_force(connection)?;
+        self.servers_in_force(connection)?;
         Ok(Ended { arguments: self.arguments_checked, pending_calls, counted: self.counted() })
     }
 
@@ -296,6 +313,23 @@ impl Tables<'_> {
             names(&self.plugins)
         );
         Err(Flaw::Breach(0, Breach::Beside { table: "plugin", why }))
+    }
+
+    fn servers_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
+        let found = servers::read(connection)?;
+        let differs = |table, why: String| Err(Flaw::Breach(0, Breach::Beside { table, why }));
+        if found.servers != self.registry.servers {
+            let why = format!(
+                "it has {} servers, where the entries come to {}, or one of them differs",
+                found.servers.len(),
+                self.registry.servers.len()
+            );
+            return differs("server", why);
+        }
+        if found.credentials != self.registry.credentials {
+            return differs("credential", "its credentials are not the ones that the entries come to".to_owned());
+        }
+        Ok(())
     }
 
     fn policy_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
