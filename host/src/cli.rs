@@ -1,6 +1,7 @@
 //! The command line as it is typed. Types only; what a command does is in the module `command`.
 
 pub mod plugin;
+pub mod servers;
 
 use std::ffi::OsString;
 
@@ -38,6 +39,12 @@ pub enum Command {
     /// Plugins of your own: install, list, build and try them.
     #[command(subcommand)]
     Plugin(plugin::Plugin),
+    /// Servers that are registered with their command, so that they can have credentials.
+    #[command(subcommand)]
+    Server(servers::Server),
+    /// Secrets of registered servers, kept out of configurations and given to the one command they are for.
+    #[command(subcommand)]
+    Credential(servers::CredentialCommand),
     /// Show the journal.
     Log(Log),
     /// Check the journal's chain. Exits 0 when it holds, 1 when it is broken, 3 when it cannot be checked.
@@ -71,8 +78,9 @@ pub struct Run {
     /// The agent that the client is said to be; a claim, recorded with the session.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<AgentName>,
-    /// The server's command and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The server's command and its arguments. Needed unless the server is registered; of a registered one, the registered command
+    /// is started whatever stands here.
+    #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 

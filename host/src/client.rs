@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use callgate_ipc::message::{Command, CommandReply, Fault, Greeting, Hello, Purpose};
 use callgate_ipc::peer;
+use callgate_ipc::servers::{ServersCommand, ServersReply};
 
 use crate::BUILD;
 use crate::failure::{Exit, Failure};
@@ -22,6 +23,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Who holds the lock listens within milliseconds, or stops within a second or two: a daemon that starts, one that stops, and
 /// one whose socket is gone.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
+/// A store may take 5 s for each secret, and a server has a few.
+const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(5);
 
 /// What one tries to reach.
@@ -60,11 +63,20 @@ pub(crate) struct Client {
 impl Client {
     /// Connects to the daemon, and starts one if none runs.
     pub(crate) fn connect(home: &Home) -> Result<Self, Failure> {
-        if let Some(client) = Self::reach(home)?.ready()? {
+        Self::connect_for(home, Purpose::Command)
+    }
+
+    /// The same, for what is said about registered servers.
+    pub(crate) fn connect_about_servers(home: &Home) -> Result<Self, Failure> {
+        Self::connect_for(home, Purpose::Servers)
+    }
+
+    fn connect_for(home: &Home, purpose: Purpose) -> Result<Self, Failure> {
+        if let Some(client) = Self::reach_for(home, purpose)?.ready()? {
             return Ok(client);
         }
         launch::start(home)?;
-        Self::reach(home)?.ready()?.ok_or_else(|| {
+        Self::reach_for(home, purpose)?.ready()?.ok_or_else(|| {
             Failure::environment("the daemon ended as soon as it had started")
                 .hint(format!("see {}", home.daemon_log().display()))
         })
@@ -72,6 +84,10 @@ impl Client {
 
     /// Connects to the daemon that runs, if one does.
     pub(crate) fn reach(home: &Home) -> Result<Reached, Failure> {
+        Self::reach_for(home, Purpose::Command)
+    }
+
+    fn reach_for(home: &Home, purpose: Purpose) -> Result<Reached, Failure> {
         let deadline = Instant::now() + LISTEN_TIMEOUT;
         loop {
             let (announcement, stream) = match Self::dial(home) {
@@ -80,7 +96,7 @@ impl Client {
                 Err(None) => return Ok(Reached::Absent),
             };
             let mut client = Self { wire: Wire::new(stream) };
-            return match client.greet() {
+            return match client.greet(purpose) {
                 Ok(Greeting::OtherBuild { .. }) => Ok(Reached::OtherBuild(announcement)),
                 Ok(Greeting::Unavailable { message }) => {
                     Err(Failure::environment(format!("the daemon does not serve: {message}"))
@@ -98,8 +114,8 @@ impl Client {
     }
 
     /// Says who this is, and waits for what the daemon says once it has started.
-    fn greet(&mut self) -> Result<Greeting, Broken> {
-        self.wire.send(&[Hello { build: BUILD.to_owned(), purpose: Purpose::Command }])?;
+    fn greet(&mut self, purpose: Purpose) -> Result<Greeting, Broken> {
+        self.wire.send(&[Hello { build: BUILD.to_owned(), purpose }])?;
         let deadline = Instant::now() + READY_TIMEOUT;
         loop {
             match self.wire.receive(Some(deadline))? {
@@ -148,6 +164,28 @@ impl Client {
     pub(crate) fn tell_within(&mut self, command: &Command, patience: Duration) -> Result<CommandReply, Failure> {
         self.wire.send(std::slice::from_ref(command)).map_err(|cause| lost(&cause))?;
         self.wire.receive(Some(Instant::now() + patience)).map_err(|cause| lost(&cause))
+    }
+
+    /// Asks one thing about registered servers. A failure that the daemon names becomes this command's own.
+    pub(crate) fn ask_about_servers(&mut self, command: &ServersCommand) -> Result<ServersReply, Failure> {
+        self.ask_about_servers_within(command, STORE_TIMEOUT)
+    }
+
+    /// The same within another time. What was sent and received may hold secrets: it is wiped.
+    pub(crate) fn ask_about_servers_within(
+        &mut self,
+        command: &ServersCommand,
+        patience: Duration,
+    ) -> Result<ServersReply, Failure> {
+        let sent = self.wire.send(std::slice::from_ref(command));
+        let reply = sent.and_then(|()| self.wire.receive(Some(Instant::now() + patience)));
+        self.wire.wipe();
+        match reply.map_err(|cause| lost(&cause))? {
+            ServersReply::Failed { message, hint, fault } => {
+                Err(Self::failure(CommandReply::Failed { message, hint, fault }))
+            }
+            reply => Ok(reply),
+        }
     }
 
     /// A failure that the daemon named, as this command's own.

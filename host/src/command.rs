@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod budget;
+mod credentials;
 mod daemon;
 mod demo;
 mod demo_server;
@@ -9,6 +10,8 @@ mod log;
 mod plugin;
 mod policy;
 mod run;
+mod secret_input;
+mod servers;
 mod verify;
 mod version;
 
@@ -39,6 +42,8 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::Revoke(revoke) => grants::revoke(revoke, &Home::find(environment)?),
         Command::Grants(grants) => grants::list(&grants, &Home::find(environment)?),
         Command::Plugin(plugin) => plugin::plugin(plugin, environment),
+        Command::Server(server) => servers::server(server, &Home::find(environment)?),
+        Command::Credential(credential) => credentials::credential(credential, &Home::find(environment)?),
         Command::Log(log) => log::show(&log, &Home::find(environment)?),
         Command::Verify(verify) => verify::verify(&verify, &Home::find(environment)?),
         Command::Daemon(daemon) => daemon::daemon(&daemon, &Home::find(environment)?, environment),

@@ -8,6 +8,7 @@ mod orders;
 mod plugins;
 mod policies;
 mod server;
+mod servers;
 mod session;
 
 use std::fs;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use callgate_core::port::Identities;
+use callgate_credentials::Stores;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -34,6 +37,9 @@ pub(crate) use self::identity::Unestablished;
 use self::gate::Gate;
 use self::log_file::LogFile;
 use self::server::Server;
+
+/// What the sealed file's key is called among the credentials that systemd gives.
+const SEALED_FILE_KEY: &str = "callgate-key";
 
 /// How often the daemon looks whether its socket is still where it is looked for. Until it finds that it is not, whoever
 /// comes is refused.
@@ -53,7 +59,7 @@ pub(crate) fn serve(
         rustix::process::setsid()
             .map_err(|error| Failure::environment(format!("cannot leave the session: {error}")))?;
     }
-    let served = serve_here(home, identities);
+    let served = serve_here(home, environment, identities);
     if detached && let Err(failure) = &served {
         // Nobody reads its stderr; `callgate daemon start` shows this line of the log.
         log::error!("{failure}");
@@ -61,14 +67,15 @@ pub(crate) fn serve(
     served
 }
 
-fn serve_here(home: &Home, identities: Arc<dyn Identities>) -> Outcome {
+fn serve_here(home: &Home, environment: &Environment, identities: Arc<dyn Identities>) -> Outcome {
+    keep_memory_off_disk();
     let config = Config::load(&home.config_file())?;
     let mut lock = take_lock(home)?;
     let socket = Socket::bind(home.socket()?)?;
     announce(&mut lock, home, &socket)?;
 
     let (stop, stopped) = tokio::sync::mpsc::channel(1);
-    let gate = Arc::new(Gate::new(home.clone(), config, identities));
+    let gate = Arc::new(Gate::new(home.clone(), config, identities, stores(home, environment)?));
     let server = Server::start(&socket.listener, &gate, stop)?;
     gate.open();
     log::info!("serving: build {BUILD}, socket {}", socket.path.display());
@@ -77,6 +84,25 @@ fn serve_here(home: &Home, identities: Arc<dyn Identities>) -> Outcome {
     server.stop();
     gate.close();
     Ok(Exit::Done)
+}
+
+/// Secrets are in our memory, so no picture of it is ever written. A limit of one byte is what the kernel also heeds for a program
+/// that would take the picture through a pipe; of none, it does not.
+///
+/// That other processes of this user may not look into our memory either is not asked for (`PR_SET_DUMPABLE`): it would hide
+/// which program we run from the relays that check it.
+fn keep_memory_off_disk() {
+    let limit = Rlimit { current: Some(1), maximum: Some(1) };
+    if let Err(error) = setrlimit(Resource::Core, limit) {
+        log::warn!("a crash might write the memory to the disk: {error}");
+    }
+}
+
+/// The stores of secrets, unopened.
+fn stores(home: &Home, environment: &Environment) -> Result<Stores, Failure> {
+    let key = environment.credentials_directory.as_ref().map(|folder| folder.join(SEALED_FILE_KEY));
+    Stores::new(home.sealed_file(), key)
+        .map_err(|error| Failure::environment(format!("cannot start a thread for the secret store: {error}")))
 }
 
 fn start_log(home: &Home, environment: &Environment, detached: bool) -> Result<(), Failure> {

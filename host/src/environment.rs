@@ -27,6 +27,8 @@ pub struct Environment {
     pub rustc: Option<OsString>,
     /// `CARGO_HOME`
     pub cargo_home: Option<PathBuf>,
+    /// `CREDENTIALS_DIRECTORY`: where systemd puts what it gives a service.
+    pub credentials_directory: Option<PathBuf>,
 }
 
 impl Environment {
@@ -47,6 +49,7 @@ impl Environment {
             cargo: tool("CARGO"),
             rustc: tool("RUSTC"),
             cargo_home: folder("CARGO_HOME"),
+            credentials_directory: folder("CREDENTIALS_DIRECTORY"),
         }
     }
 }

@@ -103,6 +103,16 @@ impl Home {
         self.data.join("daemon.log")
     }
 
+    /// The sealed file of secrets, when somebody made one.
+    pub(crate) fn sealed_file(&self) -> PathBuf {
+        self.data.join("credentials.sealed")
+    }
+
+    /// The names of the registered servers, a line each, for relays, which open no database. What counts is the database.
+    pub(crate) fn registered_names(&self) -> PathBuf {
+        self.data.join("servers")
+    }
+
     /// The socket a new daemon listens on.
     pub(crate) fn socket(&self) -> Result<PathBuf, Failure> {
         let socket = self.runtime.join("daemon.sock");

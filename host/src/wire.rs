@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use callgate_ipc::frame::{self, Malformed, Message};
+use callgate_ipc::servers::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -82,6 +83,14 @@ impl Wire {
         let Some((message, taken)) = frame::decode(&self.buffer[self.pending.clone()])? else { return Ok(None) };
         self.pending.start += taken;
         Ok(Some(message))
+    }
+
+    /// Wipes what went through the buffers: a secret was among it.
+    pub(crate) fn wipe(&mut self) {
+        wipe(&mut self.outgoing);
+        // What is pending was not asked for; nobody speaks before he is answered here.
+        self.pending = 0..0;
+        wipe(&mut self.buffer);
     }
 
     fn read(&mut self, deadline: Option<Instant>) -> Result<(), Broken> {

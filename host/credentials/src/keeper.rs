@@ -81,6 +81,11 @@ impl Keeper {
         self.ask(Urgency::Person, move |store| store.remove(&name))
     }
 
+    /// What is wrong with the store, if anything. That is a person's question.
+    pub fn check(&self) -> Result<(), Trouble> {
+        self.ask(Urgency::Person, |store| store.check())
+    }
+
     fn ask<T: Send + 'static>(
         &self,
         urgency: Urgency,
@@ -187,6 +192,10 @@ mod tests {
             self.step()?;
             self.kept.insert(name.to_owned(), secret.expose().to_vec());
             Ok(())
+        }
+
+        fn check(&mut self) -> Result<(), Trouble> {
+            self.step()
         }
 
         fn remove(&mut self, name: &str) -> Result<(), Trouble> {

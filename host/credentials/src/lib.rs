@@ -26,6 +26,9 @@ pub trait SecretStore {
     /// Keeps a secret under this name, in the place of one that is there.
     fn write(&mut self, name: &str, secret: &Secret) -> Result<(), Trouble>;
 
+    /// What is wrong with it, if anything, without asking a person for anything.
+    fn check(&mut self) -> Result<(), Trouble>;
+
     /// Removes the secret of this name. That there is none is no failure.
     fn remove(&mut self, name: &str) -> Result<(), Trouble>;
 }

@@ -126,13 +126,6 @@ impl SealedFile {
         Ok(())
     }
 
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), Trouble> {
-        let file = self.load()?;
-        let key = self.key.as_ref().ok_or(Trouble::SealedLocked)?;
-        open(key, &bound(&file.store, CHECK, 0), &file.check)?.map(drop).ok_or(Trouble::WrongKey)
-    }
-
     fn load(&self) -> Result<File, Trouble> {
         let metadata = match std::fs::metadata(&self.path) {
             Ok(metadata) => metadata,
@@ -188,6 +181,10 @@ impl SecretStore for SealedFile {
         let sealed = seal(key, &bound(&file.store, name, version), secret.expose())?;
         file.records.insert(name.to_owned(), Record { version, sealed });
         self.replace(&file)
+    }
+
+    fn check(&mut self) -> Result<(), Trouble> {
+        self.opened().map(drop)
     }
 
     fn remove(&mut self, name: &str) -> Result<(), Trouble> {

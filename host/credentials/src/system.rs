@@ -17,6 +17,10 @@ impl SecretStore for SystemStore {
         self.0.write(name, secret)
     }
 
+    fn check(&mut self) -> Result<(), Trouble> {
+        self.0.check()
+    }
+
     fn remove(&mut self, name: &str) -> Result<(), Trouble> {
         self.0.remove(name)
     }
@@ -31,6 +35,8 @@ mod implementation {
     use callgate_core::secret::Secret;
     use keyring_core::api::CredentialStoreApi;
     use keyring_core::{Entry, Error};
+    use secret_service::EncryptionType;
+    use secret_service::blocking::SecretService as SecretServiceBlocking;
     use zbus_secret_service_keyring_store::Store as SecretService;
     use zeroize::Zeroizing;
 
@@ -59,6 +65,20 @@ mod implementation {
             // Some stores take text only.
             let text = Zeroizing::new(STANDARD.encode(secret.expose()));
             self.with(name, |entry| entry.set_secret(text.as_bytes()))
+        }
+
+        /// On a connection of its own: the store crate offers nothing that tells of a lock without asking for the password.
+        #[expect(clippy::unused_self, reason = "the store of another system needs it")]
+        pub(super) fn check(&mut self) -> Result<(), Trouble> {
+            let locked = || -> Result<bool, secret_service::Error> {
+                let service = SecretServiceBlocking::connect(EncryptionType::Plain)?;
+                service.get_default_collection()?.is_locked()
+            };
+            match locked() {
+                Ok(false) => Ok(()),
+                Ok(true) => Err(Trouble::Locked),
+                Err(error) => Err(service(&error)),
+            }
         }
 
         pub(super) fn remove(&mut self, name: &str) -> Result<(), Trouble> {
@@ -183,6 +203,10 @@ mod implementation {
         }
 
         pub(super) fn write(&mut self, _name: &str, _secret: &Secret) -> Result<(), Trouble> {
+            Err(Trouble::Unsupported)
+        }
+
+        pub(super) fn check(&mut self) -> Result<(), Trouble> {
             Err(Trouble::Unsupported)
         }
 

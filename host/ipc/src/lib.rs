@@ -7,3 +7,4 @@
 pub mod frame;
 pub mod message;
 pub mod peer;
+pub mod servers;

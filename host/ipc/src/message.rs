@@ -14,6 +14,7 @@ use callgate_core::permit::Permit;
 use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::{PolicyChange, PolicyItem};
 use callgate_core::refusal::Reason;
+use callgate_core::server::ServerId;
 use callgate_core::settle::Foreseen;
 
 use crate::frame::{Malformed, Message};
@@ -35,6 +36,8 @@ pub enum Purpose {
     Relay,
     /// Commands of a person.
     Command,
+    /// Registered servers and their credentials.
+    Servers,
 }
 
 /// The daemon's answers to a [`Hello`]: any number of `Starting`, then one of the others.
@@ -89,6 +92,8 @@ pub struct Open {
     pub claim: Option<AgentName>,
     /// Whether the session was open with an earlier daemon or connection.
     pub resumed: bool,
+    /// The id of the registered server whose command it is; `None` for a command that the client gave.
+    pub registered: Option<ServerId>,
 }
 
 /// Asks for a decision on one `tools/call`.

@@ -34,6 +34,7 @@ fn message() -> impl Strategy<Value = FromRelay> {
             command: vec!["npx".to_owned(), "-y".to_owned()],
             claim: None,
             resumed: false,
+            registered: None,
         })),
         any::<u64>().prop_map(|decision| FromRelay::Outcome(CallOutcome {
             decision,

@@ -7,6 +7,7 @@
 
 mod alarm;
 mod catalogue;
+mod decline;
 mod dial;
 mod driver;
 mod events;
@@ -24,29 +25,37 @@ mod testing;
 mod to_client;
 mod to_server;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use callgate_core::identity::{AgentName, ServerName, SessionId};
+use callgate_core::secret::Secret;
+use callgate_core::server::ServerId;
 use callgate_stdio::child::{self, SpawnError};
 use callgate_stdio::detached::Detached;
 use callgate_stdio::frames::Frames;
 use callgate_stdio::pipes::{Sink, Source};
+
+pub use crate::decline::decline;
 
 use crate::alarm::now;
 use crate::driver::Driver;
 use crate::session::{Session, Terms};
 use crate::signals::Signals;
 
-/// What a relay needs to know.
-#[derive(Clone, Debug)]
+/// What a relay needs to know. It may hold secrets, so it has no `Debug`.
 pub struct Config<D> {
     /// The operator's name for the server.
     pub server: ServerName,
     /// The server's program and arguments.
     pub command: Vec<OsString>,
+    /// Variables that only the server gets, and that are wiped once it is started.
+    pub secrets: Vec<(OsString, Secret)>,
+    /// The id under which this command is registered, if it is.
+    pub registered: Option<ServerId>,
     /// What the configuration says of who the client is; a claim.
     pub claim: Option<AgentName>,
     /// The longest frame either side may send, bytes, line feed included.
@@ -137,13 +146,29 @@ pub fn run<D: Daemon>(config: Config<D>) -> Result<Exit, Error> {
 }
 
 async fn relay<D: Daemon>(config: Config<D>) -> Result<Exit, Error> {
-    let Config { server, command, claim, frame_bytes_max, decision_deadline, build, session, daemon } = config;
+    let Config {
+        server,
+        command,
+        secrets,
+        registered,
+        claim,
+        frame_bytes_max,
+        decision_deadline,
+        build,
+        session,
+        daemon,
+    } = config;
     let signals = Signals::listen().map_err(Error::Setup)?;
-    let spawned = child::spawn(&command)?;
+    let spawned = {
+        let secrets = secrets;
+        let variables: Vec<(&OsStr, &OsStr)> =
+            secrets.iter().map(|(name, value)| (name.as_os_str(), OsStr::from_bytes(value.expose()))).collect();
+        child::spawn(&command, &variables)?
+    };
     let client_in = Frames::new(Source::stdin().map_err(Error::Streams)?, frame_bytes_max);
     let client_out = Sink::stdout().map_err(Error::Streams)?;
     let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let terms = Terms { session, server, command, claim, build, frame_bytes_max, decision_deadline };
+    let terms = Terms { session, server, command, registered, claim, build, frame_bytes_max, decision_deadline };
     let session = Session::new(terms, now());
     let mut driver = Driver::new(session, &daemon, (client_in, client_out), spawned, signals);
     driver.look_after_the_server(now());

@@ -23,6 +23,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use callgate_core::identity::{AgentName, ServerName, SessionId};
+use callgate_core::server::ServerId;
 use callgate_ipc::frame::Malformed;
 use callgate_ipc::message::{Close, FromRelay};
 
@@ -48,6 +49,8 @@ pub(crate) struct Terms {
     pub(crate) server: ServerName,
     /// The server's command, for the journal.
     pub(crate) command: Vec<String>,
+    /// The id under which it is registered, if it is.
+    pub(crate) registered: Option<ServerId>,
     /// What the relay was told of the agent.
     pub(crate) claim: Option<AgentName>,
     /// The relay's build.

@@ -3,6 +3,7 @@
 mod changing;
 mod imagined;
 mod plugins;
+mod servers;
 mod usage;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use callgate_core::evaluate::Opinions;
 use callgate_core::identity::{Agent, AgentName, SessionId};
 use callgate_core::port::{Case, Evaluator, Identities, LedgerFailure};
 use callgate_core::settle::{Decision, Forecast, Word};
+use callgate_credentials::Stores;
 use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Status};
 use callgate_journal::{
     AppendError, DroppedNotes, Journal, OpenError, Options, PluginsError, RecordPolicy, SessionError,
@@ -40,6 +42,9 @@ pub(super) struct Gate {
     home: Home,
     config: Config,
     identities: Arc<dyn Identities>,
+    stores: Stores,
+    /// Held while the registered servers change, so that a secret and its entry, and the list for relays, change as one.
+    registering: Mutex<()>,
     since: Instant,
     sessions: AtomicU64,
     state: Mutex<State>,
@@ -101,11 +106,13 @@ impl Drop for OpenSession<'_> {
 }
 
 impl Gate {
-    pub(super) fn new(home: Home, config: Config, identities: Arc<dyn Identities>) -> Self {
+    pub(super) fn new(home: Home, config: Config, identities: Arc<dyn Identities>, stores: Stores) -> Self {
         Self {
             home,
             config,
             identities,
+            stores,
+            registering: Mutex::new(()),
             since: Instant::now(),
             sessions: AtomicU64::new(0),
             state: Mutex::new(State::Opening),
@@ -304,6 +311,7 @@ impl Gate {
         })?;
         // What a person changed in the file since the last daemon is journaled before it is in force.
         journal.change_plugins(&journal.plugins()?, self.config.plugins.clone(), None, Box::new(|_| ()))?;
+        self.tell_relays(&journal.registry()?);
         let switch = Switch::new(policies.chain(&journal.policy()?, &self.config.plugins, None));
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
         Ok(Open { policies: Arc::clone(policies), journal, switch, changing: Mutex::new(()) })

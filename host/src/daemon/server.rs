@@ -13,7 +13,7 @@ use callgate_ipc::message::{Greeting, Hello, Purpose};
 use callgate_ipc::peer;
 
 use super::gate::Gate;
-use super::{orders, session};
+use super::{orders, servers, session};
 use crate::BUILD;
 use crate::failure::Failure;
 use crate::wire::{Broken, Wire};
@@ -180,6 +180,7 @@ fn serve(mut wire: Wire, pid: u32, shared: &Shared) -> Result<(), Broken> {
     wire.send(&[Greeting::Welcome { connection }])?;
     match hello.purpose {
         Purpose::Relay => session::serve(wire, connection, pid, &shared.gate),
+        Purpose::Servers => servers::serve(wire, pid, &shared.gate),
         Purpose::Command => orders::serve(wire, &shared.gate, &shared.stop),
     }
 }
@@ -193,6 +194,8 @@ fn random() -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use callgate_credentials::Stores;
+
     use super::*;
     use crate::config::Config;
     use crate::daemon::identity::Unestablished;
@@ -206,7 +209,10 @@ mod tests {
         let home = Home::find(&Environment { callgate_home: at, ..Environment::default() }).unwrap();
         let config = Config::load(&home.config_file()).unwrap();
         let shared = Arc::new(Shared {
-            gate: Arc::new(Gate::new(home, config, Arc::new(Unestablished))),
+            gate: {
+                let stores = Stores::new(home.sealed_file(), None).unwrap();
+                Arc::new(Gate::new(home, config, Arc::new(Unestablished), stores))
+            },
             stop: tokio::sync::mpsc::channel(1).0,
             stopping: AtomicBool::new(false),
             next: AtomicU64::new(1),

@@ -7,9 +7,11 @@ use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict};
 use callgate_core::entry::{AnomalyBody, CONNECTION_LOST, Draft, Kind, SessionEndBody, SessionStartBody};
-use callgate_core::identity::{Agent, Attribute, Caller, Server, SessionId};
+use callgate_core::identity::{Agent, Attribute, Caller, Server, ServerName, SessionId};
 use callgate_core::permit::Binding;
+use callgate_core::port::LedgerFailure;
 use callgate_core::refusal::Reason;
+use callgate_core::server::ServerId;
 use callgate_core::verdict::Retry;
 use callgate_ipc::message::{Anomaly, Close, Decide, FromRelay, Open, Refused, ToRelay};
 use callgate_journal::SessionError;
@@ -30,9 +32,9 @@ pub(super) fn serve(mut wire: Wire, connection: u64, pid: u32, gate: &Gate) -> R
     let mut session = Session::new(open, agent, connection, pid);
     match session.begin(gate) {
         Ok(()) => {}
-        Err(used @ SessionError::Used(_)) => return wire.send(&[ToRelay::NotOpened(session_used(&used))]),
+        Err(NotBegun::For(why)) => return wire.send(&[ToRelay::NotOpened(why)]),
         // A journal that refuses now may not later; until then every call is refused.
-        Err(SessionError::Unwritten(failure)) => {
+        Err(NotBegun::Unwritten(failure)) => {
             log::warn!("session {} is not in the journal yet: {failure}", session.id);
         }
     }
@@ -46,6 +48,8 @@ struct Session {
     id: SessionId,
     connection: u64,
     server: Server,
+    /// The registration that the relay started its server from.
+    registered: Option<ServerId>,
     agent: Option<Agent>,
     start: SessionStartBody,
     /// Whether its start is in the journal. While the journal refuses, it is not, and no call is decided.
@@ -66,16 +70,41 @@ impl Session {
             pid,
             resumed: open.resumed,
         };
-        Self { id: open.session, connection, server, agent, start, begun: false, ended: None, caller: None }
+        Self {
+            id: open.session,
+            connection,
+            server,
+            registered: open.registered,
+            agent,
+            start,
+            begun: false,
+            ended: None,
+            caller: None,
+        }
     }
 
     /// Journals the start, unless it is there.
-    fn begin(&mut self, gate: &Gate) -> Result<(), SessionError> {
-        if !self.begun {
-            gate.begin_session(&self.start)?;
-            self.begun = true;
+    fn begin(&mut self, gate: &Gate) -> Result<(), NotBegun> {
+        if self.begun {
+            return Ok(());
         }
+        // What is registered can be read only where the journal can, and is what the journal says of the server.
+        self.server = self.registration(gate)?;
+        self.start.server.clone_from(&self.server);
+        gate.begin_session(&self.start)?;
+        self.begun = true;
         Ok(())
+    }
+
+    /// The server as it is registered. A session that runs another command than the registered one is not it, whatever its name.
+    fn registration(&self, gate: &Gate) -> Result<Server, NotBegun> {
+        let name = &self.server.name;
+        match (gate.registered(name)?, &self.registered) {
+            (Some(server), Some(ours)) if server.id == *ours => Ok(server.as_server()),
+            (Some(_), _) => Err(NotBegun::For(server_changed(name))),
+            // It was removed while it ran, or never registered.
+            (None, _) => Ok(Server { id: String::new(), name: name.clone() }),
+        }
     }
 
     fn serve(&mut self, wire: &mut Wire, gate: &Gate) -> Result<(), Broken> {
@@ -106,7 +135,10 @@ impl Session {
         let sequences: Vec<u64> = calls.iter().map(|call| call.binding.sequence).collect();
         let verdicts = match self.begin(gate) {
             Ok(()) => gate.decide(calls),
-            Err(error) => calls.iter().map(|_| not_begun(&error)).collect(),
+            Err(NotBegun::For(reason)) => {
+                calls.iter().map(|_| Verdict::Refused { reason: reason.clone(), entry: None }).collect()
+            }
+            Err(NotBegun::Unwritten(failure)) => calls.iter().map(|_| decide::unwritten(&failure)).collect(),
         };
         sequences.into_iter().zip(verdicts).map(|(sequence, verdict)| reply(sequence, verdict)).collect()
     }
@@ -156,16 +188,35 @@ fn reply(sequence: u64, verdict: Verdict) -> ToRelay {
     }
 }
 
-/// What becomes of a call whose session is not in the journal.
-fn not_begun(error: &SessionError) -> Verdict {
-    match error {
-        SessionError::Used(_) => Verdict::Refused { reason: session_used(error), entry: None },
-        SessionError::Unwritten(failure) => decide::unwritten(failure),
+/// Why a session is not in the journal.
+#[derive(Debug)]
+enum NotBegun {
+    /// It cannot be, for this reason, and no call of it is ever decided.
+    For(Reason),
+    /// It could not be written.
+    Unwritten(LedgerFailure),
+}
+
+impl From<SessionError> for NotBegun {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Used(_) => Self::For(Reason::of(Code::SessionUsed, error.to_string(), Retry::Never)),
+            SessionError::Unwritten(failure) => Self::Unwritten(failure),
+        }
     }
 }
 
-fn session_used(error: &SessionError) -> Reason {
-    Reason::of(Code::SessionUsed, error.to_string(), Retry::Never)
+impl From<LedgerFailure> for NotBegun {
+    fn from(failure: LedgerFailure) -> Self {
+        Self::Unwritten(failure)
+    }
+}
+
+fn server_changed(name: &ServerName) -> Reason {
+    let message = format!(
+        "the server {name} is registered with a command that this session was not started with; a restart of this server in the client mends it"
+    );
+    Reason::of(Code::ServerChanged, message, Retry::Never)
 }
 
 #[cfg(test)]
@@ -185,6 +236,7 @@ mod tests {
             command: vec![command.to_owned()],
             claim: None,
             resumed: false,
+            registered: None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! The child is not reaped before its group has been killed: as long as it is there, be it as a zombie, no other process
 //! can get its number, so a signal to the group never hits a stranger.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -87,12 +87,13 @@ impl SpawnError {
     }
 }
 
-/// Starts `command`, a program and its arguments, in a group of its own. It inherits standard error, environment and
-/// working directory, and dies when the calling thread does: call this on a thread that lives as long as the child may.
+/// Starts `line`, a program and its arguments, in a group of its own. It inherits standard error, working directory and the
+/// environment, to which `variables` are added or in which they take a place, and dies when the calling thread does: call this on a thread that lives as long as the child may.
 /// Needs a running tokio reactor.
-pub fn spawn(line: &[OsString]) -> Result<Spawned, SpawnError> {
+pub fn spawn(line: &[OsString], variables: &[(&OsStr, &OsStr)]) -> Result<Spawned, SpawnError> {
     let (program, arguments) = line.split_first().ok_or(SpawnError::NoCommand)?;
     let mut command = command(program, arguments, Hook::DieWith { parent: rustix::process::getpid() });
+    command.envs(variables.iter().copied());
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = command.spawn().map_err(|source| SpawnError::Start { program: program.clone(), source })?;
     let stdin = child.stdin.take().map(OwnedFd::from);

@@ -17,7 +17,7 @@ fn shell(script: &str) -> Vec<OsString> {
 }
 
 fn start(script: &str) -> Spawned {
-    spawn(&shell(script)).unwrap()
+    spawn(&shell(script), &[]).unwrap()
 }
 
 async fn end_of(group: &Group) -> Ended {
@@ -61,18 +61,18 @@ async fn the_exit_code_is_the_childs_or_its_signals() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_gives_127_and_one_that_cannot_run_126() {
-    let missing = spawn(&[OsString::from("callgate-no-such-program")]).unwrap_err();
+    let missing = spawn(&[OsString::from("callgate-no-such-program")], &[]).unwrap_err();
     assert_eq!((missing.exit_code(), missing.to_string().as_str()), (127, "cannot start callgate-no-such-program"));
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(spawn(&[folder.path().into()]).unwrap_err().exit_code(), 126);
-    assert!(matches!(spawn(&[]), Err(SpawnError::NoCommand)));
+    assert_eq!(spawn(&[folder.path().into()], &[]).unwrap_err().exit_code(), 126);
+    assert!(matches!(spawn(&[], &[]), Err(SpawnError::NoCommand)));
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_child_has_its_arguments_unchanged_and_a_group_of_its_own() {
     let command = ["/bin/sh", "-c", "printf '%s\\n' \"$1\" $$; cut -d' ' -f5 /proc/$$/stat", "sh", "a  b*\"'"];
-    let Spawned { stdout, group, stdin: _stdin } = spawn(&command.map(OsString::from)).unwrap();
+    let Spawned { stdout, group, stdin: _stdin } = spawn(&command.map(OsString::from), &[]).unwrap();
     let mut lines = Frames::new(stdout, 1024);
     assert_eq!(line(&mut lines).await, "a  b*\"'");
     assert_eq!(line(&mut lines).await, group.pid().to_string());

@@ -2,7 +2,7 @@
 //!
 //! One binary, so that it is linked once. A group that needs what this machine does not offer says so on stderr, by name:
 //! `peers` needs `CALLGATE_PEERS` (see tests/peers/install), `mounts` needs root,
-//! `guide` a WebAssembly toolchain (`CALLGATE_PLUGINS`).
+//! `keyring` dbus, gnome-keyring and secret-tool, `guide` a WebAssembly toolchain (`CALLGATE_PLUGINS`).
 
 mod budgets;
 mod commands;
@@ -15,6 +15,7 @@ mod parsers;
 mod peers;
 mod plugins;
 mod repo;
+mod servers;
 mod tables;
 mod traps;
 

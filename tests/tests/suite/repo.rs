@@ -52,6 +52,7 @@ fn crates_point_one_way() {
         ("callgate-component", &[]),
         ("callgate-stamp", &[]),
         ("callgate-core", &[]),
+        ("callgate-credentials", &["callgate-core"]),
         ("callgate-ipc", &["callgate-core"]),
         ("callgate-stdio", &[]),
         ("callgate-relay", &["callgate-core", "callgate-ipc", "callgate-stdio"]),
@@ -62,6 +63,7 @@ fn crates_point_one_way() {
             &[
                 "callgate-component",
                 "callgate-core",
+                "callgate-credentials",
                 "callgate-ipc",
                 "callgate-journal",
                 "callgate-plugin",
@@ -90,6 +92,12 @@ fn each_heavy_library_has_one_home() {
         ("wasmtime", "callgate-plugin"),
         ("rusqlite", "callgate-journal"),
         ("clap", "callgate"),
+        ("keyring-core", "callgate-credentials"),
+        ("zbus-secret-service-keyring-store", "callgate-credentials"),
+        ("secret-service", "callgate-credentials"),
+        ("zbus", "callgate-credentials"),
+        ("chacha20poly1305", "callgate-credentials"),
+        ("argon2", "callgate-credentials"),
         ("wit-bindgen", "callgate-sdk"),
     ];
     for (name, uses) in dependencies() {
@@ -117,6 +125,7 @@ fn every_crate_without_a_need_for_unsafe_forbids_it() {
     let forbids = [
         "host",
         "host/core",
+        "host/credentials",
         "host/ipc",
         "host/journal",
         "host/relay",

@@ -83,6 +83,7 @@ impl Session {
                     command: told_command(&self.terms.command),
                     claim: self.terms.claim.clone(),
                     resumed: self.begun,
+                    registered: self.terms.registered.clone(),
                 });
                 match self.mail.put(&open) {
                     Ok(()) => self.begun = true,

@@ -39,6 +39,7 @@ impl Play {
             session: SessionId::from_random([7; 16]),
             server: "fs".parse().unwrap(),
             command: vec!["server".to_owned()],
+            registered: None,
             claim: None,
             build: "1".to_owned(),
             frame_bytes_max: FRAME_BYTES_MAX,

@@ -72,7 +72,12 @@ fn home() -> (TempDir, Home) {
 }
 
 fn gate(home: &Home) -> Gate {
-    Gate::new(home.clone(), Config::load(&home.config_file()).unwrap(), Arc::new(Unestablished))
+    Gate::new(
+        home.clone(),
+        Config::load(&home.config_file()).unwrap(),
+        Arc::new(Unestablished),
+        Stores::new(home.sealed_file(), None).unwrap(),
+    )
 }
 
 fn rule(effect: &str) -> PolicyItem {
