@@ -119,6 +119,8 @@ mod bars {
     pub(crate) const RATE_DISK: Bar = Bar::at_least(3_000.0, "calls a second at 8 in flight, durable");
     pub(crate) const RATIO_64_KIB: Bar = Bar::at_most(1.6, "64 KiB beside the direct call, server-everything");
     pub(crate) const RELAY_START_MS: Bar = Bar::at_most(10.0, "a relay's start over the bare server's, warm daemon");
+    pub(crate) const CREDENTIAL_START_MS: Bar =
+        Bar::at_most(15.0, "a registered server's start with a credential over one without, sealed file");
     pub(crate) const DAEMON_WARM_MS: Bar = Bar::at_most(100.0, "the daemon ready, compiled before");
     pub(crate) const DAEMON_FIRST_MS: Bar = Bar::at_most(3_000.0, "the daemon ready at its very first start");
     pub(crate) const RELAY_MB: Bar = Bar::at_most(6.0, "the relay's memory");

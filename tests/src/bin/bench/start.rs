@@ -1,6 +1,7 @@
 //! What starting costs, and what is kept in memory.
 
 use std::ffi::OsString;
+use std::io::{Seek, Write};
 use std::time::Instant;
 
 use callgate_tests::command::Finished;
@@ -36,8 +37,35 @@ pub(crate) fn measure(report: &mut Report, places: &Places, rounds: usize) {
     report.figure("relay with a warm daemon, to its first answer", relayed);
     report.barred("  over the bare server", relayed - bare, bars::RELAY_START_MS);
     report.figure("relay with a warm daemon, to its first decided call", decided);
+    measure_registered(report, &home, rounds);
     report.barred("daemon ready, compiled before", median(&mut warm), bars::DAEMON_WARM_MS);
     report.barred("daemon ready, at its very first start", first, bars::DAEMON_FIRST_MS);
+}
+
+/// What it costs that a server is registered, and that it has a credential: the daemon is asked before the server is started, and it
+/// reads the secret from its store. That is the sealed file, which every machine has; what a store of the system takes is its own.
+fn measure_registered(report: &mut Report, home: &Home, rounds: usize) {
+    given(home, &["credential", "store", "init", "--sealed-file"]);
+    let fixture = program::fixture();
+    let fixture = fixture.to_str().expect("the path is text");
+    let _: Finished = home.ok(&["server", "add", "plain", "--", fixture]);
+    given(home, &["server", "add", "secret", "--env", "TOKEN", "--", fixture]);
+    let (mut plain, mut secret) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        plain.push(first_answer_ms(|| Subject::registered(home, "plain"), &ping("1")));
+        secret.push(first_answer_ms(|| Subject::registered(home, "secret"), &ping("1")));
+    }
+    let (plain, secret) = (median(&mut plain), median(&mut secret));
+    report.figure("registered server without a credential, to its first answer", plain);
+    report.figure("registered server with a credential, to its first answer", secret);
+    report.barred("  over one without, the store's read included", secret - plain, bars::CREDENTIAL_START_MS);
+}
+
+/// Runs a command that reads a secret.
+fn given(home: &Home, arguments: &[&str]) {
+    let mut input = tempfile::tempfile().expect("a file can be made");
+    input.write_all(b"a secret of the bench").and_then(|()| input.rewind()).expect("a file can be written");
+    let _: Finished = Finished::of(home.prepare(arguments).stdin(input)).exits(0);
 }
 
 /// Milliseconds until a daemon that was not there answers, with its plugins ready.

@@ -32,6 +32,11 @@ impl Subject {
         Self::spawn(Command::new(&line[0]).args(&line[1..]).env("CALLGATE_HOME", home.path()))
     }
 
+    /// A server that is registered under this name, behind the gate.
+    pub(crate) fn registered(home: &Home, name: &str) -> Self {
+        Self::spawn(&mut home.prepare(&["run", "--server", name]))
+    }
+
     fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
