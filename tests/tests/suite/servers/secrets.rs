@@ -131,6 +131,16 @@ fn a_program_that_is_not_this_build_is_given_no_secret() {
 }
 
 #[test]
+fn the_memory_of_the_daemon_is_never_written_to_a_disk() {
+    let home = Home::new();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", home.start_daemon())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    let core: Vec<&str> = core.split_whitespace().collect();
+    // One byte, soft and hard: what the kernel also heeds where a program takes the core through a pipe.
+    assert_eq!(core[4..6], ["1", "1"], "{core:?}");
+}
+
+#[test]
 fn a_planted_secret_is_nowhere_but_in_its_server() {
     let home = sealed();
     let mut told = Vec::new();
