@@ -4,6 +4,7 @@ pub mod plugin;
 pub mod servers;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -45,6 +46,11 @@ pub enum Command {
     /// Secrets of registered servers, kept out of configurations and given to the one command they are for.
     #[command(subcommand)]
     Credential(servers::CredentialCommand),
+    /// Show how the daemon is, and who is connected. Exits 1 when something is wrong, 3 when no daemon runs.
+    Status(Json),
+    /// Check everything that has to be right, a line a check: OK, WARN or FAIL with its remedy. Starts and changes nothing. Exits 1
+    /// when a check fails.
+    Doctor(Json),
     /// Show the journal.
     Log(Log),
     /// Check the journal's chain. Exits 0 when it holds, 1 when it is broken, 3 when it cannot be checked.
@@ -54,6 +60,16 @@ pub enum Command {
     Daemon(Daemon),
     /// Show the main job in a temporary home: an allowed call, a denied one, a rule changed live, the journal verified.
     Demo,
+    /// Print what a shell needs to complete this command line.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command, into a folder that is in the manual's path or will be.
+    Man {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// Show the version and the build.
     Version(Json),
     /// The small MCP server that `demo` stands in front of.

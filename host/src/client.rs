@@ -87,6 +87,11 @@ impl Client {
         Self::reach_for(home, Purpose::Command)
     }
 
+    /// The same, for what is asked about registered servers.
+    pub(crate) fn reach_about_servers(home: &Home) -> Result<Reached, Failure> {
+        Self::reach_for(home, Purpose::Servers)
+    }
+
     fn reach_for(home: &Home, purpose: Purpose) -> Result<Reached, Failure> {
         let deadline = Instant::now() + LISTEN_TIMEOUT;
         loop {

@@ -5,6 +5,7 @@ mod credentials;
 mod daemon;
 mod demo;
 mod demo_server;
+mod doctor;
 mod grants;
 mod log;
 mod plugin;
@@ -12,6 +13,8 @@ mod policy;
 mod run;
 mod secret_input;
 mod servers;
+mod shell;
+mod status;
 mod verify;
 mod version;
 
@@ -44,6 +47,10 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::Plugin(plugin) => plugin::plugin(plugin, environment),
         Command::Server(server) => servers::server(server, &Home::find(environment)?),
         Command::Credential(credential) => credentials::credential(credential, &Home::find(environment)?),
+        Command::Status(json) => status::status(&Home::find(environment)?, json),
+        Command::Doctor(json) => doctor::doctor(json, environment),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { folder } => shell::man(&folder),
         Command::Log(log) => log::show(&log, &Home::find(environment)?),
         Command::Verify(verify) => verify::verify(&verify, &Home::find(environment)?),
         Command::Daemon(daemon) => daemon::daemon(&daemon, &Home::find(environment)?, environment),

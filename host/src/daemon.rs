@@ -10,6 +10,7 @@ mod policies;
 mod server;
 mod servers;
 mod session;
+mod sessions;
 
 use std::fs;
 use std::io;
@@ -20,7 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use callgate_core::port::Identities;
-use callgate_credentials::Stores;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
@@ -31,15 +31,13 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::{Home, PRIVATE_FILE_MODE};
 use crate::lock::{self, Announcement, Lock};
+use crate::stores;
 
 pub(crate) use self::identity::Unestablished;
 
 use self::gate::Gate;
 use self::log_file::LogFile;
 use self::server::Server;
-
-/// What the sealed file's key is called among the credentials that systemd gives.
-const SEALED_FILE_KEY: &str = "callgate-key";
 
 /// How often the daemon looks whether its socket is still where it is looked for. Until it finds that it is not, whoever
 /// comes is refused.
@@ -75,7 +73,7 @@ fn serve_here(home: &Home, environment: &Environment, identities: Arc<dyn Identi
     announce(&mut lock, home, &socket)?;
 
     let (stop, stopped) = tokio::sync::mpsc::channel(1);
-    let gate = Arc::new(Gate::new(home.clone(), config, identities, stores(home, environment)?));
+    let gate = Arc::new(Gate::new(home.clone(), config, identities, stores::of(home, environment)?));
     let server = Server::start(&socket.listener, &gate, stop)?;
     gate.open();
     log::info!("serving: build {BUILD}, socket {}", socket.path.display());
@@ -96,13 +94,6 @@ fn keep_memory_off_disk() {
     if let Err(error) = setrlimit(Resource::Core, limit) {
         log::warn!("a crash might write the memory to the disk: {error}");
     }
-}
-
-/// The stores of secrets, unopened.
-fn stores(home: &Home, environment: &Environment) -> Result<Stores, Failure> {
-    let key = environment.credentials_directory.as_ref().map(|folder| folder.join(SEALED_FILE_KEY));
-    Stores::new(home.sealed_file(), key)
-        .map_err(|error| Failure::environment(format!("cannot start a thread for the secret store: {error}")))
 }
 
 fn start_log(home: &Home, environment: &Environment, detached: bool) -> Result<(), Failure> {

@@ -21,6 +21,8 @@ pub struct Environment {
     pub cache_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`
     pub runtime_dir: Option<PathBuf>,
+    /// `PATH`
+    pub path: Option<OsString>,
     /// `CARGO`: what `plugin build` runs, when it is not the `cargo` of the path.
     pub cargo: Option<OsString>,
     /// `RUSTC`, as cargo heeds it.
@@ -46,6 +48,7 @@ impl Environment {
             data_home: folder("XDG_DATA_HOME"),
             cache_home: folder("XDG_CACHE_HOME"),
             runtime_dir: folder("XDG_RUNTIME_DIR"),
+            path: env::var_os("PATH"),
             cargo: tool("CARGO"),
             rustc: tool("RUSTC"),
             cargo_home: folder("CARGO_HOME"),

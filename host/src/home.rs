@@ -68,6 +68,12 @@ impl Home {
             .try_for_each(|folder| private_folder(folder))
     }
 
+    /// Checks the folders as [`Home::prepare`] does, and makes none.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let folders = [&self.config, &self.data, &self.cache, &self.runtime].into_iter();
+        folders.filter(|folder| folder.exists()).try_for_each(|folder| is_private(folder))
+    }
+
     /// The configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("callgate.yaml")
@@ -137,10 +143,13 @@ impl Home {
 }
 
 fn private_folder(folder: &Path) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::environment(format!("cannot use the folder {}: {error}", folder.display()));
-    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(folder).map_err(failed)?;
-    let metadata = std::fs::metadata(folder).map_err(failed)?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(folder);
+    made.map_err(|error| unusable(folder, &error))?;
+    is_private(folder)
+}
+
+fn is_private(folder: &Path) -> Result<(), Failure> {
+    let metadata = std::fs::metadata(folder).map_err(|error| unusable(folder, &error))?;
     if metadata.uid() != getuid().as_raw() {
         return Err(Failure::environment(format!("the folder {} belongs to another user", folder.display()))
             .hint("set CALLGATE_HOME to a folder of your own"));
@@ -150,6 +159,11 @@ fn private_folder(folder: &Path) -> Result<(), Failure> {
             .hint(format!("chmod go-w {}", folder.display())));
     }
     Ok(())
+}
+
+fn unusable(folder: &Path, error: &io::Error) -> Failure {
+    Failure::environment(format!("cannot use the folder {}: {error}", folder.display()))
+        .hint("check that it is a folder of this user, or set CALLGATE_HOME to another one")
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod launch;
 mod lock;
 mod output;
 mod plugins;
+mod stores;
 mod wire;
 
 pub use command::run;

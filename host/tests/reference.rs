@@ -49,7 +49,7 @@ fn the_command_line_page_is_what_help_says() {
          Data goes to stdout, everything else to stderr. `--json` prints one object with `\"schema\": 1`; the shapes are in \
          [json.md](json.md).\n\n| exit code | meaning |\n|---|---|\n\
          | 0 | done |\n\
-         | 1 | the answer is no: `explain` would refuse, `verify` found a break, `daemon status` has a problem, `demo` found something off, a plugin was not wanted or has a problem, a case came out otherwise |\n\
+         | 1 | the answer is no: `explain` would refuse, `verify` found a break, `status` has a problem, `doctor` found what fails, `demo` found something off, a plugin was not wanted or has a problem, a case came out otherwise |\n\
          | 2 | wrong usage or configuration |\n\
          | 3 | the environment: daemon unreachable or not running, disk full, nothing there to verify, a secret store that cannot be used, a server that is not started |\n\
          | 70 | a fault of Callgate's own |\n\
@@ -57,6 +57,7 @@ fn the_command_line_page_is_what_help_says() {
          | environment variable | meaning |\n|---|---|\n\
          | `CALLGATE_HOME` | one folder for everything; without it the XDG base directories |\n\
          | `CALLGATE_LOG` | how much the daemon's log says: `off`, `error`, `warn`, `info` (default), `debug`, `trace` |\n\
+         | `PATH` | where `doctor` looks for programs, and a server's program is found |\n\
          | `CARGO`, `RUSTC`, `CARGO_HOME` | what `plugin build` builds with, as cargo itself heeds them |\n\
          | `CREDENTIALS_DIRECTORY` | where systemd puts a service's credentials; `callgate-key` in it is the sealed file's key |\n",
     );

@@ -1,5 +1,7 @@
 //! The values. A connection serves one purpose, committed to by its [`Hello`].
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use callgate_core::budget::BudgetEntry;
@@ -223,7 +225,7 @@ pub struct PluginState {
     /// How the operator set it; a shipped one is not set.
     pub entry: Option<PluginEntry>,
     /// What is wrong with it: that it is not ready, or for whom it is not asked any more.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
 }
 
 impl PluginState {
@@ -389,8 +391,8 @@ pub struct Status {
     pub pid: u32,
     /// Milliseconds since it began to serve.
     pub uptime_ms: u64,
-    /// Sessions open now.
-    pub sessions: u64,
+    /// The sessions that are open, the oldest first.
+    pub sessions: Vec<OpenSession>,
     /// The chain's generation.
     pub generation: u64,
     /// The number of the newest entry.
@@ -398,7 +400,37 @@ pub struct Status {
     /// The chain's head, hex.
     pub head: String,
     /// What is wrong, if anything: plugins that are not ready, a journal that refuses.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
+}
+
+/// A session that is open.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpenSession {
+    /// Its id.
+    pub session: SessionId,
+    /// Its server.
+    pub server: ServerName,
+    /// Its agent, where one is established.
+    pub agent: Option<AgentName>,
+    /// Its relay's process id.
+    pub pid: u32,
+    /// Milliseconds since it was opened, or, if the daemon started anew meanwhile, resumed.
+    pub age_ms: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Problem {
+    /// What, as a sentence.
+    pub problem: String,
+    /// The next step.
+    pub hint: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (hint: {})", self.problem, self.hint)
+    }
 }
 
 impl Message for Hello {}

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use callgate_ipc::message::{Command, CommandReply, Status};
+use callgate_ipc::message::Command;
 use rustix::process::{Pid, Signal};
 
-use crate::cli::{Daemon, Json};
-use crate::client::{Client, Reached, Unreachable, unexpected};
+use super::status;
+use crate::cli::Daemon;
+use crate::client::{Client, Reached, Unreachable};
 use crate::daemon::{self, Unestablished};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
@@ -28,7 +27,7 @@ pub(super) fn daemon(daemon: &Daemon, home: &Home, environment: &Environment) ->
             end(home)?;
             start(home)
         }
-        Daemon::Status(json) => status(home, *json),
+        Daemon::Status(json) => status::status(home, *json),
         Daemon::Serve { detached } => daemon::serve(home, environment, *detached, Arc::new(Unestablished)),
     }
 }
@@ -118,70 +117,4 @@ fn signal_if(pid: Pid, it_is_the_one: impl FnOnce() -> bool) -> rustix::io::Resu
 #[cfg(not(target_os = "linux"))]
 fn signal_if(pid: Pid, it_is_the_one: impl FnOnce() -> bool) -> rustix::io::Result<()> {
     if it_is_the_one() { rustix::process::kill_process(pid, Signal::TERM) } else { Ok(()) }
-}
-
-#[derive(Serialize)]
-struct Shown {
-    running: bool,
-    #[serde(flatten)]
-    status: Option<Status>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    other_build: Option<String>,
-    /// Why it cannot be reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreachable: Option<String>,
-}
-
-impl Shown {
-    const fn of(running: bool) -> Self {
-        Self { running, status: None, other_build: None, unreachable: None }
-    }
-}
-
-fn status(home: &Home, json: Json) -> Outcome {
-    let (shown, exit) = match Client::reach(home)? {
-        Reached::Absent => (Shown::of(false), Exit::Environment),
-        Reached::OtherBuild(other) => (Shown { other_build: Some(other.build), ..Shown::of(true) }, Exit::Environment),
-        Reached::Unreachable(Unreachable { why, .. }) => {
-            (Shown { unreachable: Some(why), ..Shown::of(true) }, Exit::Environment)
-        }
-        Reached::Ready(mut client) => {
-            let CommandReply::Status(status) = client.ask(&Command::Status)? else {
-                return Err(unexpected());
-            };
-            let exit = if status.problems.is_empty() { Exit::Done } else { Exit::No };
-            (Shown { status: Some(status), ..Shown::of(true) }, exit)
-        }
-    };
-    if json.json {
-        output::json(&shown)?;
-    } else {
-        print(&shown)?;
-    }
-    Ok(exit)
-}
-
-fn print(shown: &Shown) -> Result<(), Failure> {
-    if let Some(build) = &shown.other_build {
-        output::line(&format!("running: another build ({build}); this is {BUILD}"))?;
-        output::tell("hint: callgate daemon restart");
-        return Ok(());
-    }
-    if let Some(why) = &shown.unreachable {
-        output::line(&format!("running, but it cannot be reached: {why}"))?;
-        output::tell("hint: callgate daemon restart");
-        return Ok(());
-    }
-    let Some(status) = &shown.status else {
-        return output::line("not running; it starts by itself when it is needed");
-    };
-    output::line(&format!("running: pid {}, build {}", status.pid, status.build))?;
-    output::line(&format!(
-        "up: {}",
-        humantime::format_duration(std::time::Duration::from_secs(status.uptime_ms / 1000))
-    ))?;
-    output::line(&format!("sessions: {}", status.sessions))?;
-    output::line(&format!("journal: {} entries, head {}", status.entries, status.head))?;
-    output::line(&format!("rules: generation {}", status.generation))?;
-    status.problems.iter().try_for_each(|problem| output::line(&format!("problem: {problem}")))
 }

@@ -3,7 +3,7 @@
 mod build;
 mod eval;
 mod install;
-mod list;
+pub(super) mod list;
 mod load;
 mod remove;
 

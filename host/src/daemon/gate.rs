@@ -6,7 +6,6 @@ mod plugins;
 mod servers;
 mod usage;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use callgate_core::identity::{Agent, AgentName, SessionId};
 use callgate_core::port::{Case, Evaluator, Identities, LedgerFailure};
 use callgate_core::settle::{Decision, Forecast, Word};
 use callgate_credentials::Stores;
-use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Status};
+use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Problem, Status};
 use callgate_journal::{
     AppendError, DroppedNotes, Journal, OpenError, Options, PluginsError, RecordPolicy, SessionError,
 };
@@ -27,6 +26,7 @@ use callgate_plugin::{Chain, Configured, Link, OpenBreaker, Switch};
 use self::imagined::{imagined, shown};
 use super::clock::SystemClock;
 use super::policies::Policies;
+use super::sessions::Sessions;
 use crate::BUILD;
 use crate::config::Config;
 use crate::home::Home;
@@ -46,7 +46,7 @@ pub(super) struct Gate {
     /// Held while the registered servers change, so that a secret and its entry, and the list for relays, change as one.
     registering: Mutex<()>,
     since: Instant,
-    sessions: AtomicU64,
+    sessions: Sessions,
     state: Mutex<State>,
     opened: Condvar,
 }
@@ -96,15 +96,6 @@ impl Evaluator for Open {
     }
 }
 
-/// A session that is open; counted in the status while this lives.
-pub(super) struct OpenSession<'a>(&'a AtomicU64);
-
-impl Drop for OpenSession<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Gate {
     pub(super) fn new(home: Home, config: Config, identities: Arc<dyn Identities>, stores: Stores) -> Self {
         Self {
@@ -114,7 +105,7 @@ impl Gate {
             stores,
             registering: Mutex::new(()),
             since: Instant::now(),
-            sessions: AtomicU64::new(0),
+            sessions: Sessions::default(),
             state: Mutex::new(State::Opening),
             opened: Condvar::new(),
         }
@@ -154,10 +145,9 @@ impl Gate {
         self.serving()?.journal.open_session(start.clone()).map(|_| ())
     }
 
-    /// Counts a session until what is returned goes.
-    pub(super) fn count_session(&self) -> OpenSession<'_> {
-        self.sessions.fetch_add(1, Ordering::Relaxed);
-        OpenSession(&self.sessions)
+    /// The sessions that are open.
+    pub(super) const fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     /// Journals something a moment later.
@@ -225,7 +215,7 @@ impl Gate {
             build: BUILD.to_owned(),
             pid: std::process::id(),
             uptime_ms: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
-            sessions: self.sessions.load(Ordering::Relaxed),
+            sessions: self.sessions.open(),
             generation,
             entries,
             head,
@@ -234,32 +224,38 @@ impl Gate {
     }
 
     /// What is wrong although the journal is open.
-    fn problems(&self, open: &Open) -> Vec<String> {
+    fn problems(&self, open: &Open) -> Vec<Problem> {
         let chain = open.chain();
         let broken = chain.links().iter().flat_map(link_problems);
         let journal = open.journal.status();
         let behind = (chain.generation() != journal.generation).then(|| {
             let (chain, journal) = (chain.generation(), journal.generation);
-            format!("every call is refused: the policy is of generation {journal} and the one in force of {chain}")
+            problem(
+                format!("every call is refused: the policy is of generation {journal} and the one in force of {chain}"),
+                DAEMON_HINT,
+            )
         });
-        let failure = journal.failure.map(|failure| hinted(&failure.to_string(), &self.hint(&failure)));
+        let failure = journal.failure.map(|failure| problem(failure.to_string(), self.hint(&failure)));
         let DroppedNotes { no_room, refused } = open.journal.dropped_notes();
         let dropped = (no_room + refused > 0).then(|| {
-            format!(
-                "outcomes and oddities that are not in the journal: {no_room} found no room, {refused} did not belong"
+            problem(
+                format!(
+                    "outcomes and oddities that are not in the journal: {no_room} found no room, {refused} did not belong"
+                ),
+                DAEMON_HINT,
             )
         });
         broken.chain(behind).chain(failure).chain(dropped).collect()
     }
 
     /// What is wrong when it is not.
-    fn problems_shut(&self, failure: &LedgerFailure) -> Vec<String> {
+    fn problems_shut(&self, failure: &LedgerFailure) -> Vec<Problem> {
         let (hint, plugins) = match &*self.state() {
             State::Shut { hint, policies, .. } => (hint.clone(), policies.problems().collect()),
             // It has opened meanwhile, or is about to.
             State::Opening | State::Open(_) => (self.hint(failure), Vec::new()),
         };
-        std::iter::once(hinted(&failure.to_string(), &hint)).chain(plugins).collect()
+        std::iter::once(problem(failure.to_string(), hint)).chain(plugins).collect()
     }
 
     /// Journals the end and closes the journal.
@@ -295,7 +291,7 @@ impl Gate {
             Ok(open) => State::Open(Arc::new(open)),
             Err(Unopened { failure, hint }) => {
                 let hint = hint.unwrap_or_else(|| self.hint(&failure));
-                log::error!("every call is refused: {}", hinted(&failure.to_string(), &hint));
+                log::error!("every call is refused: {}", problem(failure.to_string(), &*hint));
                 State::Shut { policies, failure, hint, tried: Instant::now() }
             }
         }
@@ -357,22 +353,25 @@ impl Gate {
 }
 
 /// What is wrong with a plugin of the chain.
-fn link_problems(link: &Link) -> Vec<String> {
+fn link_problems(link: &Link) -> Vec<Problem> {
     let name = &link.member().plugin;
-    let broken = link.why_broken().map(|why| format!("every call is refused: the plugin {name} is not ready: {why}"));
+    let broken = link.why_broken().map(|why| {
+        let hint = format!("see callgate plugin show {name} and the daemon's log");
+        problem(format!("every call is refused: the plugin {name} is not ready: {why}"), hint)
+    });
     let breakers = link.plugin().map(Configured::open_breakers).unwrap_or_default();
     let breakers = breakers.into_iter().map(|OpenBreaker { agent, last, denied }| {
         let whose = agent.map_or_else(|| "agents that are not established".to_owned(), |agent| agent.name.to_string());
-        let reset = format!("callgate plugin reset {name}");
-        let problem =
-            format!("the plugin {name} is not asked about calls of {whose} any more ({denied} denied): {last}");
-        hinted(&problem, &reset)
+        problem(
+            format!("the plugin {name} is not asked about calls of {whose} any more ({denied} denied): {last}"),
+            format!("callgate plugin reset {name}"),
+        )
     });
     broken.into_iter().chain(breakers).collect()
 }
 
-fn hinted(problem: &str, hint: &str) -> String {
-    format!("{problem} (hint: {hint})")
+fn problem(problem: String, hint: impl Into<String>) -> Problem {
+    Problem { problem, hint: hint.into() }
 }
 
 /// Why the gate is shut.

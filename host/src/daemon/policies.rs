@@ -7,6 +7,7 @@ use callgate_core::escape::visible;
 use callgate_core::evaluate::{ChainDefault, Member};
 use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::{PolicyChange, PolicyItem, PolicyKind};
+use callgate_ipc::message::Problem;
 use callgate_journal::Policy;
 use callgate_plugin::{
     Chain, ConfigureError, Engine, Level, Life, Limits, Link, LogBatch, LogSink, Plugin, SettingsError,
@@ -16,6 +17,9 @@ use serde_json::json;
 use super::plugins::Plugins;
 use crate::home::Home;
 use crate::plugins::{self, shipped};
+
+/// They are part of the program: what does not load is a folder that cannot be used, or a damaged program.
+const LOADING_HINT: &str = "see the daemon's log; if it is not a full disk or a missing folder, install Callgate again";
 
 /// The name of the plugin that charges what budgets count.
 pub(super) const BUDGET: &str = "budget";
@@ -209,9 +213,10 @@ impl Policies {
     }
 
     /// What is wrong, if anything.
-    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.loaded.iter().filter_map(|Loaded { shipped, plugin }| {
-            plugin.as_ref().err().map(|why| format!("the plugin {} does not load: {why}", shipped.name))
+            let problem = |why| format!("the plugin {} does not load: {why}", shipped.name);
+            plugin.as_ref().err().map(|why| Problem { problem: problem(why), hint: LOADING_HINT.to_owned() })
         })
     }
 }

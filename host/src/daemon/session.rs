@@ -13,7 +13,7 @@ use callgate_core::port::LedgerFailure;
 use callgate_core::refusal::Reason;
 use callgate_core::server::ServerId;
 use callgate_core::verdict::Retry;
-use callgate_ipc::message::{Anomaly, Close, Decide, FromRelay, Open, Refused, ToRelay};
+use callgate_ipc::message::{Anomaly, Close, Decide, FromRelay, Open, OpenSession, Refused, ToRelay};
 use callgate_journal::SessionError;
 
 use super::gate::Gate;
@@ -109,7 +109,7 @@ impl Session {
 
     fn serve(&mut self, wire: &mut Wire, gate: &Gate) -> Result<(), Broken> {
         wire.send(&[ToRelay::Opened])?;
-        let _open = gate.count_session();
+        let _listed = gate.sessions().list(self.connection, self.as_open());
         let mut calls = Vec::new();
         while self.ended.is_none() {
             let mut message = Some(wire.receive(None)?);
@@ -164,6 +164,16 @@ impl Session {
         match &self.caller {
             Some(known) if **known == caller => Arc::clone(known),
             Some(_) | None => Arc::clone(self.caller.insert(Arc::new(caller))),
+        }
+    }
+
+    fn as_open(&self) -> OpenSession {
+        OpenSession {
+            session: self.id.clone(),
+            server: self.server.name.clone(),
+            agent: self.agent.as_ref().map(|agent| agent.name.clone()),
+            pid: self.start.pid,
+            age_ms: 0,
         }
     }
 

@@ -309,11 +309,16 @@ fn the_daemon_starts_stops_and_says_how_it_is() {
     let status = home.ok(&["daemon", "status", "--json"]).json();
     assert_eq!(
         (&status["schema"], &status["build"], &status["sessions"]),
-        (&json!(1), &json!(callgate::BUILD), &json!(0))
+        (&json!(1), &json!(callgate::BUILD), &json!([]))
     );
     let mut session = Session::within(home);
     assert_eq!(outcome(&mut session, 1, "echo"), Ok(()));
-    assert_eq!(session.home.ok(&["daemon", "status", "--json"]).json()["sessions"], 1);
+    let open = session.home.ok(&["status", "--json"]).json()["sessions"].clone();
+    assert_eq!(open.as_array().unwrap().len(), 1);
+    assert_eq!((&open[0]["server"], &open[0]["agent"]), (&json!("fs"), &Value::Null));
+    let line = format!("  {} with fs, agent -, pid {}, for 0s", open[0]["session"].as_str().unwrap(), open[0]["pid"]);
+    let text = session.home.ok(&["status"]).stdout;
+    assert!(text.contains("sessions: 1\n") && text.contains(line.trim_end_matches("0s")), "{text}");
     let _ = session.home.ok(&["daemon", "restart"]);
     let second = session.home.daemon_pid().unwrap();
     assert_ne!(first, second);

@@ -6,6 +6,7 @@
 
 mod budgets;
 mod commands;
+mod doctor;
 mod fail_closed;
 mod grants;
 mod guide;

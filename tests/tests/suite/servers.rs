@@ -15,7 +15,7 @@ mod stores;
 
 /// Runs a `callgate` command with something on stdin.
 #[track_caller]
-fn given(home: &Home, arguments: &[&str], input: &str) -> Finished {
+pub(crate) fn given(home: &Home, arguments: &[&str], input: &str) -> Finished {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), input).unwrap();
     let mut command = home.prepare(arguments);

@@ -4,7 +4,7 @@ use callgate_core::digest::Digest;
 use callgate_core::escape::visible;
 use callgate_core::identity::PluginName;
 use callgate_core::plugin::PluginEntry;
-use callgate_ipc::message::{Command, CommandReply, PluginState};
+use callgate_ipc::message::{Command, CommandReply, PluginState, Problem};
 use serde::Serialize;
 
 use super::load;
@@ -20,8 +20,8 @@ use crate::plugins::{shipped, store};
 
 /// One plugin of the chain.
 #[derive(Serialize)]
-struct Listed {
-    name: String,
+pub(in crate::command) struct Listed {
+    pub(in crate::command) name: String,
     shipped: bool,
     digest: Digest,
     /// How the configuration has it; a shipped one is not in it.
@@ -31,7 +31,7 @@ struct Listed {
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<bool>,
     /// What is wrong with it.
-    problems: Vec<String>,
+    pub(in crate::command) problems: Vec<Problem>,
 }
 
 #[derive(Serialize)]
@@ -80,7 +80,7 @@ pub(super) fn show(home: &Home, name: &PluginName, json: Json) -> Outcome {
 }
 
 /// The chain, in order.
-fn all(home: &Home) -> Result<Vec<Listed>, Failure> {
+pub(in crate::command) fn all(home: &Home) -> Result<Vec<Listed>, Failure> {
     let config = Config::load(&home.config_file())?;
     let states = match Client::reach(home)? {
         Reached::Ready(mut client) => match client.ask(&Command::Plugins)? {
@@ -96,9 +96,9 @@ fn all(home: &Home) -> Result<Vec<Listed>, Failure> {
     let shipped = shipped.map(|(name, component)| Listed::new(name, Digest::of(component), None, states.as_deref()));
     let own = config.plugins.into_iter().map(|entry| {
         let why = store::read(home, &entry).err();
-        let again = format!("hint: callgate plugin install FILE --name {}", entry.name);
+        let hint = format!("callgate plugin install FILE --name {}", entry.name);
         let mut listed = Listed::new(entry.name.as_str(), entry.digest, Some(entry.clone()), states.as_deref());
-        listed.problems.extend(why.map(|why| format!("{why} ({again})")));
+        listed.problems.extend(why.map(|why| Problem { problem: why.to_string(), hint }));
         listed
     });
     Ok(shipped.chain(own).collect())
@@ -109,9 +109,12 @@ impl Listed {
         let state = states.and_then(|states| states.iter().find(|state| state.name == name));
         let in_force =
             states.map(|_| state.is_some_and(|state| state.digest == digest && state.is_set_as(config.as_ref())));
-        let mut problems: Vec<String> = state.map(|state| state.problems.clone()).unwrap_or_default();
+        let mut problems = state.map(|state| state.problems.clone()).unwrap_or_default();
         if in_force == Some(false) && config.is_some() {
-            problems.push("it is not in force as callgate.yaml has it (hint: callgate daemon restart)".to_owned());
+            problems.push(Problem {
+                problem: "it is not in force as callgate.yaml has it".to_owned(),
+                hint: "callgate daemon restart".to_owned(),
+            });
         }
         Self { name: name.to_owned(), shipped: config.is_none(), digest, config, in_force, problems }
     }
@@ -122,7 +125,7 @@ impl Listed {
             None => format!("{} (shipped)", self.name),
         };
         let problems: Vec<String> =
-            self.problems.iter().map(|problem| format!("\n  problem: {}", visible(problem))).collect();
+            self.problems.iter().map(|problem| format!("\n  problem: {}", visible(&problem.to_string()))).collect();
         format!("{}{}", visible(&what), problems.concat())
     }
 }

@@ -9,11 +9,12 @@ use callgate_core::server::{
 };
 use callgate_credentials::{Trouble, Urgency};
 use callgate_ipc::message::{CommandReply, Fault};
-use callgate_ipc::servers::{AddServer, Launch, Secrets, ServersReply, SetCredential, StoreState, StoreStates};
+use callgate_ipc::servers::{AddServer, Launch, Secrets, ServersReply, SetCredential};
 use callgate_journal::ServersError;
 
 use super::{Gate, Open, lock};
 use crate::plugins::store;
+use crate::stores;
 
 impl Gate {
     /// The server that is registered under this name.
@@ -195,17 +196,7 @@ impl Gate {
 
     /// How the stores are.
     pub(in crate::daemon) fn store_states(&self) -> ServersReply {
-        let state = |store| match self.stores.check(store) {
-            Ok(()) => StoreState { store, state: "ok".to_owned(), problem: None, hint: None },
-            Err(trouble) => StoreState {
-                store,
-                state: trouble.word().to_owned(),
-                problem: Some(trouble.to_string()),
-                hint: Some(trouble.hint().to_owned()),
-            },
-        };
-        let stores = [StoreKind::System, StoreKind::SealedFile].map(state).into();
-        ServersReply::Stores(StoreStates { in_use: self.stores.in_use(), stores })
+        ServersReply::Stores(stores::states(&self.stores))
     }
 
     /// Makes a sealed file, under a passphrase or under the key that systemd gives.
