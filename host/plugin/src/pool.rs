@@ -18,8 +18,8 @@ use crate::settings::SettingsWarning;
 pub enum Life {
     /// Kept between calls, until it fails. For plugins that are trusted to forget one call before the next.
     Kept {
-        /// How many there may be; one a core is as many as can be at work. The first is made at once, others when calls
-        /// meet. At least one.
+        /// How many are kept; one a core is as many as can be at work. The first is made at once, others when calls meet. At least
+        /// one.
         instances: usize,
     },
     /// A fresh, already configured instance for each call, made ahead of time; when none is ready, one is made for the call.
@@ -122,9 +122,12 @@ impl Pool {
             if let Some(instance) = shelf.ready.pop() {
                 return Ok(instance);
             }
-            if shelf.alive == 0 {
-                // Nothing will come back that could be waited for.
-                shelf.alive = 1;
+            let end = *end.get_or_insert_with(|| Instant::now() + self.patience());
+            let left = end.saturating_duration_since(Instant::now());
+            // Nothing will come back that could be waited for; or all are at work for as long as one may be, as an agent's calls
+            // that run into their deadline keep them, and that is no reason to refuse another's.
+            if shelf.alive == 0 || left.is_zero() {
+                shelf.alive += 1;
                 drop(shelf);
                 return self.make().inspect_err(|_| self.one_less());
             }
@@ -133,9 +136,7 @@ impl Pool {
                 // another thread, and whichever is ready first is taken.
                 shelf.ordered = self.order(None);
             }
-            let end = *end.get_or_insert_with(|| Instant::now() + self.patience());
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || shelf.waiting >= WAITING_MAX {
+            if shelf.waiting >= WAITING_MAX {
                 return Err(Failure::Overload);
             }
             shelf.waiting += 1;
@@ -144,16 +145,23 @@ impl Pool {
         }
     }
 
-    /// How long a call waits for an instance: as long as the one before it may take.
+    /// How long a call waits for a kept instance: as long as the one before it may take.
     fn patience(&self) -> Duration {
         Duration::from_millis(self.plugin.limits.deadline_ms.into())
     }
 
     fn give_back(self: &Arc<Self>, instance: Instance) {
         match self.life {
-            Life::Kept { .. } if instance.growth_bytes() <= GROWTH_BYTES_MAX => self.shelve(instance),
+            Life::Kept { instances } if instance.growth_bytes() <= GROWTH_BYTES_MAX && self.has_room(instances) => {
+                self.shelve(instance);
+            }
             Life::Kept { .. } | Life::Fresh { .. } => self.discard(instance),
         }
+    }
+
+    /// Whether there are no more than there should be.
+    fn has_room(&self, instances: usize) -> bool {
+        self.lock().alive <= instances.max(1)
     }
 
     fn shelve(&self, instance: Instance) {

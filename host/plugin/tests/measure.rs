@@ -84,6 +84,29 @@ mod tests {
 
     #[test]
     #[ignore = "prints figures, for a person to look at"]
+    fn how_long_a_loop_takes_to_be_denied() {
+        const LOOPS: usize = 100;
+        for (what, limits) in
+            [("out of fuel", Limits::SHIPPED), ("out of time", Limits { fuel: u64::MAX, ..Limits::SHIPPED })]
+        {
+            let plugin = engine(limits).load(&Guest::deciding("(loop (br 0)) unreachable").build()).unwrap();
+            let guard = plugin.configure("guard", "{}", KEPT).unwrap();
+            let times = (0..LOOPS).map(|_| {
+                let _ = guard.reset();
+                timed(|| guard.decide(&call("read_file")).unwrap_err()).1
+            });
+            let mut times: Vec<Duration> = times.collect();
+            times.sort_unstable();
+            let (median, longest) = (times[LOOPS / 2], times[LOOPS - 1]);
+            println!(
+                "a loop, {what}: p50 {median:?}, max {longest:?}, where the deadline is {} ms",
+                limits.deadline_ms
+            );
+        }
+    }
+
+    #[test]
+    #[ignore = "prints figures, for a person to look at"]
     fn figures() {
         println!("resident at first            {:.1} MiB", resident_mib());
         let (bare, setting_up) = timed(|| engine(Limits::SHIPPED));

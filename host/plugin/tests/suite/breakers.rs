@@ -1,6 +1,7 @@
 //! Breakers at the chain: who is denied after repeated failures, and who is not.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use callgate_core::call::Call;
 use callgate_core::evaluate::{ChainDefault, Ruling, evaluate};
@@ -108,4 +109,35 @@ fn a_call_that_nobody_makes_is_held_neither_against_a_plugin_nor_for_it() {
     assert_eq!(guard.decide(&asked(None, "trap")), Err(trapped()));
     assert_eq!(imagine("read_file"), Err(broken()), "what is told is what a call would meet");
     assert_eq!(guard.open_breakers(), [OpenBreaker { agent: None, last: trapped(), denied: 0 }]);
+}
+
+#[test]
+fn the_bombs_of_one_agent_at_once_deny_nobody_else() {
+    /// More than instances are kept, and few enough for the good calls to get their turn on two cores.
+    const AT_ONCE: usize = 3;
+    const BOMBS: usize = 12;
+    let is_trap = "(i32.eq (i32.load8_u (i32.load offset=60 (local.get $call))) (i32.const 116))";
+    let guest = Guest::deciding(&format!("(if {is_trap} (then (loop (br 0)))) (i32.const 1024)"));
+    let limits = Limits { fuel: u64::MAX, deadline_ms: 200, ..Limits::SHIPPED };
+    let plugin = engine(limits).load(&guest.build()).unwrap();
+    for life in [Life::Kept { instances: 2 }, Life::Fresh { ready: 2 }] {
+        let guard = plugin.configure("guard", "{}", life).unwrap();
+        let bombs = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while bombs.load(Relaxed) < BOMBS {
+                        if guard.decide(&asked(Some("bomber"), "trap")) == Err(Failure::Deadline { limit_ms: 200 }) {
+                            bombs.fetch_add(1, Relaxed);
+                        }
+                        // Without that most would be denied without being asked, which costs nobody anything.
+                        let _ = guard.reset();
+                    }
+                });
+            }
+            while bombs.load(Relaxed) < BOMBS {
+                assert_eq!(guard.decide(&asked(Some("cursor"), "read_file")), Ok(allow()), "{life:?}");
+            }
+        });
+    }
 }
