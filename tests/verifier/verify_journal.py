@@ -8,7 +8,8 @@ import hashlib, json, pathlib, sqlite3, struct, sys
 KINDS = {"daemon.start", "daemon.stop", "clock.jump", "session.start", "session.end", "call.decision", "call.outcome",
          "outcome.unknown", "anomaly", "rule.add", "rule.remove", "budget.add", "budget.remove", "grant.add", "grant.remove",
          "plugin.add", "plugin.change", "plugin.remove", "plugin.order", "plugin.reset",
-         "server.add", "server.remove", "credential.set", "credential.remove"}
+         "server.add", "server.remove", "credential.set", "credential.remove",
+         "agent.add", "agent.refresh", "agent.remove"}
 
 
 class Broken(Exception):
@@ -36,7 +37,7 @@ def verify(db, wanted):
     install, counted = db.execute("SELECT install, counted FROM meta").fetchone()
     chain = sha256(b"\x03callgate-chain/1", struct.pack(">Q", len(install)), install.encode())
     seq, time_ms, heads, policy, changes, changed, calls, sessions, pending = 0, -(2**63), {chain}, {}, 0, 0, {}, {}, set()
-    plugins, servers, credentials = {}, {}, {}
+    plugins, servers, credentials, agents = {}, {}, {}, {}
     for number, at, kind, body, stored, salt, form, value in db.execute("SELECT * FROM entry ORDER BY seq"):
         seq += 1
         check(number == seq, seq, f"missing, {number} comes next")
@@ -92,6 +93,17 @@ def verify(db, wanted):
                 credentials[key] = (seq, said["store"])
             else:
                 check(before is not None and before[1] == said["store"], seq, "credential was another one")
+        elif kind.startswith("agent."):
+            agent, there = said["agent"], agents.get(said["agent"]["name"])
+            if kind == "agent.add":
+                taken = any(agent["id"] == other["id"] for other in agents.values())
+                check(there is None and not taken, seq, "agent enrolled twice")
+            elif kind == "agent.refresh":
+                check(there is not None and there["id"] == agent["id"], seq, "agent was another one")
+            else:
+                check(agents.pop(agent["name"], None) == agent, seq, "agent was another one")
+            if kind != "agent.remove":
+                agents[agent["name"]] = agent
         if kind.startswith(("rule.", "budget.", "grant.", "plugin.")) and kind != "plugin.reset":
             same_change = changed and changed == seq - 1 and said["generation"] == changes
             check(same_change or said["generation"] == changes + 1, seq, "generation out of order")
@@ -117,6 +129,8 @@ def verify(db, wanted):
     check(there == [(said["id"], name, said) for name, said in servers.items()], 0, "the servers are not what the entries say")
     there = {(server, variable): (seq, store) for seq, server, variable, store in db.execute("SELECT * FROM credential")}
     check(there == credentials, 0, "the credentials are not what the entries say")
+    there = [(id, name, json.loads(entry)) for id, name, entry in db.execute("SELECT id, name, entry FROM agent ORDER BY added")]
+    check(there == [(said["id"], name, said) for name, said in agents.items()], 0, "the agents are not what the entries say")
     check(wanted is None or bytes.fromhex(wanted) in heads, 0, f"head {wanted} is nowhere in the chain")
     return f"entries={seq} head={chain.hex()}"
 

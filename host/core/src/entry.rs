@@ -10,6 +10,7 @@ use crate::charge::Applied;
 use crate::code::Code;
 use crate::digest::Digest;
 use crate::evaluate::Member;
+use crate::evidence::{Process, WhyUnknown};
 use crate::identity::{Agent, Attribute, Server, SessionId};
 use crate::json;
 use crate::policy::{PolicyItem, PolicyKind};
@@ -104,6 +105,12 @@ kinds! {
     CredentialSet = "credential.set";
     /// A server's credential was removed.
     CredentialRemove = "credential.remove";
+    /// An agent was enrolled.
+    AgentAdd = "agent.add";
+    /// An agent is another program, or another file of the same, from here on.
+    AgentRefresh = "agent.refresh";
+    /// An agent is enrolled no more.
+    AgentRemove = "agent.remove";
 }
 
 /// What became of an item of the policy.
@@ -287,6 +294,15 @@ pub struct SessionStartBody {
     /// What the relay was told about the agent; a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
+    /// The agent, when established.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
+    /// Why it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<WhyUnknown>,
+    /// What was seen of the processes above the relay, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ancestry: Vec<Process>,
     /// The relay's process id.
     pub pid: u32,
     /// Whether the session was there before and found a new daemon.

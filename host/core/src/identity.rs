@@ -4,48 +4,60 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One stdio session of one client with one server: `ses_` and 32 lower-case hex digits, chosen at random by the relay.
-/// It outlives a restart of the daemon and is never used again.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct SessionId(String);
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
 
-impl SessionId {
-    /// A session id from 128 random bits.
-    pub fn from_random(bits: [u8; 16]) -> Self {
-        Self(format!("ses_{:032x}", u128::from_be_bytes(bits)))
-    }
+        impl $name {
+            /// An id from 128 random bits.
+            pub fn from_random(bits: [u8; 16]) -> Self {
+                Self(format!(concat!($prefix, "{:032x}"), u128::from_be_bytes(bits)))
+            }
 
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for SessionId {
-    type Error = BadName;
-
-    fn try_from(text: String) -> Result<Self, BadName> {
-        let digits = text.strip_prefix("ses_").unwrap_or_default().as_bytes();
-        if digits.len() == 32 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
-            return Ok(Self(text));
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
         }
-        Err(BadName { kind: "session id", name: text, expected: "ses_ and 32 lower-case hex digits" })
-    }
-}
 
-impl From<SessionId> for String {
-    fn from(id: SessionId) -> Self {
-        id.0
-    }
-}
+        impl TryFrom<String> for $name {
+            type Error = BadName;
 
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+            fn try_from(text: String) -> Result<Self, BadName> {
+                let digits = text.strip_prefix($prefix).unwrap_or_default().as_bytes();
+                if digits.len() == 32 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
+                    return Ok(Self(text));
+                }
+                let expected = concat!($prefix, " and 32 lower-case hex digits");
+                Err(BadName { kind: $kind, name: text, expected })
+            }
+        }
 
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(crate) use id;
+
+id!(
+    /// One stdio session of one client with one server, drawn at random by the relay. It outlives a restart of the daemon and is
+    /// never used again.
+    SessionId,
+    "ses_",
+    "session id"
+);
 /// A name that is not of its kind's form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a {kind}: it has to be {expected}")]
@@ -118,6 +130,11 @@ name!(
     /// The operator's name for an agent, as rules are written against it.
     AgentName,
     "agent name"
+);
+name!(
+    /// A program that stands between an agent and its relay and is looked through: a shell, a package runner.
+    WrapperName,
+    "wrapper's name"
 );
 name!(
     /// The operator's name for a plugin's instance in the chain.

@@ -5,6 +5,7 @@
 //! committed decision: the only value that releases a call is a [`permit::Permit`].
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod budget;
 pub mod call;
 pub mod canonical;
@@ -16,8 +17,10 @@ pub mod digest;
 pub mod entry;
 pub mod escape;
 pub mod evaluate;
+pub mod evidence;
 pub mod grant;
 pub mod identity;
+pub mod interpreter;
 mod json;
 pub mod permit;
 pub mod plugin;

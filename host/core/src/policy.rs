@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetEntry, BudgetKey, Tools};
 use crate::grant::GrantEntry;
-use crate::identity::ServerName;
+use crate::identity::{AgentName, ServerName};
 use crate::rule::{RuleEntry, RuleKey, Target};
 
 /// How many changes are made together at most: more than any default plugin's settings hold of what is removed together.
@@ -138,6 +138,15 @@ impl PolicyItem {
                 Tools::All => None,
             },
             Self::Grant(grant) => Some(&grant.tool),
+        }
+    }
+
+    /// The agent that it names.
+    pub const fn agent(&self) -> Option<&AgentName> {
+        match self {
+            Self::Rule(rule) => rule.key.agent.as_ref(),
+            Self::Budget(budget) => budget.key.agent.as_ref(),
+            Self::Grant(grant) => Some(&grant.agent),
         }
     }
 

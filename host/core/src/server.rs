@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{Draft, Kind};
-use crate::identity::{BadName, Server, ServerName};
+use crate::identity::{BadName, Server, ServerName, id};
 
 /// How many servers may be registered: a person has a few dozen.
 pub const SERVERS_MAX: usize = 256;
@@ -16,46 +16,12 @@ pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 /// The longest name of a variable, bytes.
 const VARIABLE_BYTES_MAX: usize = 128;
 
-/// A registered server, for good: `srv_` and 32 lower-case hex digits, drawn at random. A name can be given again, an id never is.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ServerId(String);
-
-impl ServerId {
-    /// An id from 128 random bits.
-    pub fn from_random(bits: [u8; 16]) -> Self {
-        Self(format!("srv_{:032x}", u128::from_be_bytes(bits)))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for ServerId {
-    type Error = BadName;
-
-    fn try_from(text: String) -> Result<Self, BadName> {
-        let digits = text.strip_prefix("srv_").unwrap_or_default().as_bytes();
-        if digits.len() == 32 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
-            return Ok(Self(text));
-        }
-        Err(BadName { kind: "server id", name: text, expected: "srv_ and 32 lower-case hex digits" })
-    }
-}
-
-impl From<ServerId> for String {
-    fn from(id: ServerId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for ServerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+id!(
+    /// A registered server, for good. A name can be given again, an id never is.
+    ServerId,
+    "srv_",
+    "server id"
+);
 
 /// The name of an environment variable, as shells take it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -39,7 +39,10 @@ const fn stands_alone(kind: Kind) -> bool {
         | Kind::ServerAdd
         | Kind::ServerRemove
         | Kind::CredentialSet
-        | Kind::CredentialRemove => false,
+        | Kind::CredentialRemove
+        | Kind::AgentAdd
+        | Kind::AgentRefresh
+        | Kind::AgentRemove => false,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use callgate_core::agent::{AgentStep, Agents};
 use callgate_core::charge::Owner;
 use callgate_core::counters::Name;
 use callgate_core::entry::{Draft, Outcome, SessionStartBody};
@@ -14,6 +15,7 @@ use callgate_core::port::{Case, Clock, Ledger, LedgerFailure, Settlement};
 use callgate_core::server::{Registry, ServerStep};
 use callgate_core::settle::{self, Forecast};
 
+use crate::agents::{self, AgentsError, Enrolling};
 use crate::append::{AppendError, Entries};
 use crate::batch::{Batch, Stop};
 use crate::calls::{self, Answered, RecordPolicy, Settling};
@@ -195,6 +197,16 @@ impl Journal {
     /// The registered servers and their credentials.
     pub fn registry(&self) -> Result<Registry, LedgerFailure> {
         lock(&self.shared.writer).read(servers::read)
+    }
+
+    /// Changes which agents are enrolled: the table and one entry, in one transaction. Returns the entry's number.
+    pub fn change_agents(&self, step: AgentStep) -> Result<u64, AgentsError> {
+        self.shared.submit(One::of(Enrolling(step)))
+    }
+
+    /// The enrolled agents.
+    pub fn agents(&self) -> Result<Agents, LedgerFailure> {
+        lock(&self.shared.writer).read(agents::read)
     }
 
     /// Commits what was noted. Without notes it still proves that the journal is there and can be written.

@@ -5,6 +5,7 @@
 //! bytes they are: nothing here ever writes a body again to check it. docs/reference/journal-format.md is normative.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod append;
 mod batch;
 mod calls;
@@ -32,6 +33,7 @@ mod view;
 mod work;
 mod writer;
 
+pub use agents::AgentsError;
 pub use append::AppendError;
 pub use batch::BODY_BYTES_MAX;
 pub use calls::RecordPolicy;

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use callgate_core::agent::Agents;
 use callgate_core::entry::Kind;
 use callgate_core::identity::ServerName;
 use callgate_core::server::Registry;
 use callgate_core::settle::Filing;
 use rusqlite::Connection;
 
+use crate::agents;
 use crate::batch::{signed, unsigned};
 use crate::error::{self, OpenError};
 use crate::install::{self, InstallId};
@@ -124,6 +126,11 @@ impl Reader {
         self.snapshot(|| servers::read(&self.connection))
     }
 
+    /// The enrolled agents.
+    pub fn agents(&self) -> Result<Agents, ReadError> {
+        self.snapshot(|| agents::read(&self.connection))
+    }
+
     /// Whether a session was ever opened for this server.
     pub fn has_seen(&self, server: &ServerName) -> Result<bool, ReadError> {
         self.snapshot(|| policy::has_seen(&self.connection, server))
@@ -231,6 +238,9 @@ impl Filter {
             | Content::ClockJump(_)
             | Content::SessionEnd(_)
             | Content::Anomaly(_)
+            | Content::AgentAdd(_)
+            | Content::AgentRefresh(_)
+            | Content::AgentRemove(_)
             | Content::PluginAdd(_)
             | Content::PluginChange(_)
             | Content::PluginRemove(_)

@@ -90,6 +90,12 @@ CREATE TABLE credential (
     store TEXT NOT NULL CHECK (store IN ('system', 'sealed-file')),
     UNIQUE (server, variable)
 ) STRICT;
+CREATE TABLE agent (
+    added INTEGER PRIMARY KEY REFERENCES entry (seq),
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    entry TEXT NOT NULL
+) STRICT;
 
 CREATE TRIGGER entry_kept_as_written BEFORE UPDATE OF seq, time_ms, kind, body, chain ON entry
     BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;

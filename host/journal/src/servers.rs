@@ -66,7 +66,7 @@ fn credential(row: &Row) -> rusqlite::Result<Credential> {
     })
 }
 
-fn unlike(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+pub(crate) fn unlike(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 

@@ -1,5 +1,6 @@
 //! What the journal promises, tried from outside and, where a disk has to fail, from inside.
 
+mod agents;
 mod charging;
 mod faults;
 mod format;

@@ -1,5 +1,6 @@
 //! Entries as they are read: the stored bytes, and what they say.
 
+use callgate_core::agent::AgentBody;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, KeptArguments, Kind, Outcome, OutcomeBody, PolicyBody,
@@ -73,6 +74,12 @@ pub enum Content {
     CredentialSet(CredentialBody),
     /// `credential.remove`
     CredentialRemove(CredentialBody),
+    /// `agent.add`
+    AgentAdd(AgentBody),
+    /// `agent.refresh`
+    AgentRefresh(AgentBody),
+    /// `agent.remove`
+    AgentRemove(AgentBody),
     /// The kind is not known, or the body is not one of its kind; why.
     Unreadable(String),
 }
@@ -146,6 +153,9 @@ fn content(connection: &Connection, row: &Row, seq: u64, kind: Kind, body: &[u8]
         Kind::ServerRemove => read(body, Content::ServerRemove),
         Kind::CredentialSet => read(body, Content::CredentialSet),
         Kind::CredentialRemove => read(body, Content::CredentialRemove),
+        Kind::AgentAdd => read(body, Content::AgentAdd),
+        Kind::AgentRefresh => read(body, Content::AgentRefresh),
+        Kind::AgentRemove => read(body, Content::AgentRemove),
         Kind::CallDecision => match serde_json::from_slice::<DecisionBody>(body) {
             Ok(body) => {
                 let call = match body.decision {

@@ -120,7 +120,13 @@ pub(super) fn text(entry: &Entry) -> String {
         }
         Content::SessionStart(start) => {
             let again = if start.resumed { " (resumed)" } else { "" };
-            format!("session {} with {}{again}: {}", start.session, start.server.name, start.command.join(" "))
+            let agent = match (&start.agent, &start.unknown) {
+                (Some(agent), _) => format!("agent {} ({})", agent.name, agent.evidence),
+                (None, Some(why)) => format!("agent not known: {why}"),
+                (None, None) => "agent not known".to_owned(),
+            };
+            let command = start.command.join(" ");
+            format!("session {} with {}{again}, {agent}: {command}", start.session, start.server.name)
         }
         Content::SessionEnd(end) => format!("session {} ended: {}", end.session, end.how),
         Content::Anomaly(anomaly) => {
@@ -151,6 +157,9 @@ pub(super) fn text(entry: &Entry) -> String {
             format!("credential set: {} of {}, in {}", body.variable, body.server.name, body.store)
         }
         Content::CredentialRemove(body) => format!("credential removed: {} of {}", body.variable, body.server.name),
+        Content::AgentAdd(body) => format!("agent enrolled: {}", body.agent),
+        Content::AgentRefresh(body) => format!("agent refreshed: {}", body.agent),
+        Content::AgentRemove(body) => format!("agent removed: {}", body.agent),
         Content::DaemonStart(daemon) => format!("daemon started: pid {}, build {}", daemon.pid, daemon.build),
         Content::DaemonStop(daemon) => format!("daemon stopped: pid {}", daemon.pid),
         Content::ClockJump(_) => "the wall clock jumped".to_owned(),

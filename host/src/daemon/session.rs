@@ -67,6 +67,9 @@ impl Session {
             server: server.clone(),
             command: open.command,
             claim: open.claim.map(String::from),
+            agent: None,
+            unknown: None,
+            ancestry: Vec::new(),
             pid,
             resumed: open.resumed,
         };

@@ -1,5 +1,6 @@
 //! The reference page is what the code does: its schema, kinds, bodies and vectors are read out of it.
 
+use callgate_core::agent::AgentBody;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{
     AnomalyBody, ClockBody, DaemonBody, DecisionBody, Kind, OutcomeBody, PolicyBody, SessionEndBody, SessionStartBody,
@@ -103,6 +104,7 @@ fn the_bodies_in_the_vectors_are_of_their_kinds_and_written_just_so() {
             Kind::PluginReset => same::<PluginResetBody>(&vector.body),
             Kind::ServerAdd | Kind::ServerRemove => same::<ServerBody>(&vector.body),
             Kind::CredentialSet | Kind::CredentialRemove => same::<CredentialBody>(&vector.body),
+            Kind::AgentAdd | Kind::AgentRefresh | Kind::AgentRemove => same::<AgentBody>(&vector.body),
         }
     }
 }

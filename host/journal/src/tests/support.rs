@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use callgate_core::agent::{AgentEntry, AgentId, AgentStep, Named, Program};
 use callgate_core::call::Call;
 use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{AnomalyBody, Draft, Kind, SessionStartBody, Side};
 use callgate_core::evaluate::{ChainDefault, Member, Opinions, evaluate};
+use callgate_core::evidence::Executable;
 use callgate_core::grant::GrantEntry;
 use callgate_core::identity::{Caller, Server, ServerName, SessionId};
 use callgate_core::permit::Binding;
@@ -162,6 +164,9 @@ pub(super) fn start(number: u8) -> SessionStartBody {
         server: server("fs"),
         command: vec!["npx".to_owned(), "server-filesystem".to_owned()],
         claim: None,
+        agent: None,
+        unknown: None,
+        ancestry: Vec::new(),
         pid: 4711,
         resumed: false,
     }
@@ -308,6 +313,7 @@ pub(super) fn full_journal() -> Place {
     let journal = place.open();
     allow(&journal, "pending").unwrap();
     register_and_remove(&journal);
+    enrol_and_remove(&journal);
     let plugin = |name: &str, component: &[u8]| PluginEntry::new(name.parse().unwrap(), Digest::of(component));
     let (a, b, c) = (plugin("a", b"1"), plugin("b", b"1"), plugin("c", b"1"));
     for list in [vec![a, b.clone(), c.clone()], vec![c.clone(), plugin("a", b"2"), b], vec![c.clone()]] {
@@ -343,6 +349,26 @@ fn register_and_remove(journal: &Journal) {
     }
     let gone = registered(1, "github");
     journal.change_servers(vec![ServerStep::RemoveCredential(credential(&gone)), ServerStep::Remove(gone)]).unwrap();
+}
+
+pub(super) fn enrolled(id: u8, name: &str, inode: u64) -> AgentEntry {
+    let path = format!("/opt/{name}/{name}");
+    let executable = Executable { path: path.clone(), inode, bytes: 1, modified_ms: 1 };
+    AgentEntry {
+        id: AgentId::from_random([id; 16]),
+        name: name.parse().unwrap(),
+        program: Program { named: Named { program: path, script: None }, executable, script: None },
+        via: vec!["sh".parse().unwrap()],
+    }
+}
+
+/// Enrols two agents, refreshes one and removes the other.
+fn enrol_and_remove(journal: &Journal) {
+    let (cursor, zed) = (enrolled(1, "cursor", 1), enrolled(2, "zed", 2));
+    for step in [AgentStep::Add(cursor), AgentStep::Add(zed.clone()), AgentStep::Refresh(enrolled(1, "cursor", 3))] {
+        journal.change_agents(step).unwrap();
+    }
+    journal.change_agents(AgentStep::Remove(zed)).unwrap();
 }
 
 /// How many items wait for a commit.

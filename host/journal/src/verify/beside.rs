@@ -1,7 +1,10 @@
 //! The tables beside the chain, read in the chain's order next to it: they have to say what the entries say.
 
+mod in_force;
+
 use std::collections::{BTreeMap, HashMap};
 
+use callgate_core::agent::{AgentBody, AgentStep, Agents};
 use callgate_core::charge::Owner;
 use callgate_core::counters::{Counter, Counters, Moment, Name};
 use callgate_core::digest::Digest;
@@ -16,9 +19,6 @@ use serde::Deserialize;
 
 use super::{Breach, Counted, CounterState, Flaw};
 use crate::batch::unsigned;
-use crate::plugins;
-use crate::policy::{self, Stored};
-use crate::servers;
 use crate::tally::{Decided, OpenCalls, Written};
 use crate::view;
 
@@ -39,6 +39,7 @@ pub(super) struct Tables<'s> {
     policy: BTreeMap<PolicyKey, (u64, PolicyItem)>,
     plugins: Vec<PluginEntry>,
     registry: Registry,
+    agents: Agents,
     generation: u64,
     /// The newest entry about the policy.
     changed: u64,
@@ -88,6 +89,7 @@ impl<'c> Beside<'c> {
             policy: BTreeMap::new(),
             plugins: Vec::new(),
             registry: Registry::default(),
+            agents: Agents::default(),
             generation: 0,
             changed: 0,
             counters: Counters::default(),
@@ -137,6 +139,9 @@ impl Tables<'_> {
             Kind::CredentialRemove => {
                 self.server(seq, &ServerStep::RemoveCredential(read::<CredentialBody>(seq, body)?))?;
             }
+            Kind::AgentAdd => self.agent(seq, &AgentStep::Add(read::<AgentBody>(seq, body)?.agent))?,
+            Kind::AgentRefresh => self.agent(seq, &AgentStep::Refresh(read::<AgentBody>(seq, body)?.agent))?,
+            Kind::AgentRemove => self.agent(seq, &AgentStep::Remove(read::<AgentBody>(seq, body)?.agent))?,
             Kind::SessionEnd => {
                 self.counters.end_session(&read(seq, body)?);
                 self.counters.settle();
@@ -253,6 +258,10 @@ impl Tables<'_> {
         self.registry.apply(step).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
     }
 
+    fn agent(&mut self, seq: u64, step: &AgentStep) -> Result<(), Flaw> {
+        self.agents.apply(step).map_err(|error| Flaw::Breach(seq, Breach::Body(error.to_string())))
+    }
+
     /// Entries of one change stand next to each other and share the generation that they make together.
     fn follow(&mut self, seq: u64, generation: u64) -> Result<(), Flaw> {
         let same_change = self.changed > 0 && self.changed + 1 == seq && generation == self.generation;
@@ -283,6 +292,7 @@ impl Tables<'_> {
         self.policy_in_force(connection)?;
         self.plugins_in_force(connection)?;
         self.servers_in_force(connection)?;
+        self.agents_in_force(connection)?;
         Ok(Ended { arguments: self.arguments_checked, pending_calls, counted: self.counted() })
     }
 
@@ -296,59 +306,6 @@ impl Tables<'_> {
         let mut counters: Vec<CounterState> = self.counters.all().map(state).collect();
         counters.sort();
         Counted { charges: self.charges, written_after: self.written.seq, counters }
-    }
-
-    fn plugins_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
-        let found = plugins::read(connection)?;
-        if found == self.plugins {
-            return Ok(());
-        }
-        let names = |plugins: &[PluginEntry]| {
-            let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
-            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-        };
-        let why = format!(
-            "it has {}, where the entries come to {}, or one of them differs",
-            names(&found),
-            names(&self.plugins)
-        );
-        Err(Flaw::Breach(0, Breach::Beside { table: "plugin", why }))
-    }
-
-    fn servers_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
-        let found = servers::read(connection)?;
-        let differs = |table, why: String| Err(Flaw::Breach(0, Breach::Beside { table, why }));
-        if found.servers != self.registry.servers {
-            let why = format!(
-                "it has {} servers, where the entries come to {}, or one of them differs",
-                found.servers.len(),
-                self.registry.servers.len()
-            );
-            return differs("server", why);
-        }
-        if found.credentials != self.registry.credentials {
-            return differs("credential", "its credentials are not the ones that the entries come to".to_owned());
-        }
-        Ok(())
-    }
-
-    fn policy_in_force(&self, connection: &Connection) -> Result<(), Flaw> {
-        let expected: BTreeMap<u64, Stored> =
-            self.policy.values().map(|(seq, item)| (*seq, Stored::of(item))).collect();
-        let found = policy::rows(connection)?;
-        let differs = |seq: u64, why: String| Flaw::Breach(seq, Breach::Beside { table: "policy", why });
-        if let Some((seq, row)) = found.iter().find(|(seq, row)| expected.get(seq) != Some(row)) {
-            return Err(differs(*seq, format!("it has the {} {} as {}", row.kind, row.item, row.key)));
-        }
-        if let Some((seq, row)) = expected.iter().find(|(seq, _)| !found.contains_key(seq)) {
-            return Err(differs(*seq, format!("it lacks the {} {}", row.kind, row.item)));
-        }
-        let generation = policy::generation(connection)?;
-        if generation != self.generation {
-            let why = format!("generation {generation} instead of {}", self.generation);
-            return Err(Flaw::Breach(0, Breach::Beside { table: "meta", why }));
-        }
-        Ok(())
     }
 }
 
