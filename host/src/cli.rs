@@ -1,5 +1,6 @@
 //! The command line as it is typed. Types only; what a command does is in the module `command`.
 
+pub mod agents;
 pub mod plugin;
 pub mod servers;
 
@@ -46,6 +47,9 @@ pub enum Command {
     /// Secrets of registered servers, kept out of configurations and given to the one command they are for.
     #[command(subcommand)]
     Credential(servers::CredentialCommand),
+    /// Agents that are enrolled with their program, so that their sessions are known by what the kernel shows of it.
+    #[command(subcommand)]
+    Agent(agents::Agent),
     /// Show how the daemon is, and who is connected. Exits 1 when something is wrong, 3 when no daemon runs.
     Status(Json),
     /// Check everything that has to be right, a line a check: OK, WARN or FAIL with its remedy. Starts and changes nothing. Exits 1
@@ -91,7 +95,8 @@ pub struct Run {
     /// The name of the server, as rules name it.
     #[arg(long, value_name = "NAME")]
     pub server: ServerName,
-    /// The agent that the client is said to be; a claim, recorded with the session.
+    /// Which agent the client is, where its program is several. One that its program is not makes it nobody; the claim is recorded
+    /// with the session.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<AgentName>,
     /// The server's command and its arguments. Needed unless the server is registered; of a registered one, the registered command
@@ -103,7 +108,7 @@ pub struct Run {
 /// Which agent and server a rule is for.
 #[derive(Args, Debug, Clone)]
 pub struct Scope {
-    /// Only this agent. Until agents are established, no session meets a rule or a budget that names one.
+    /// Only this agent. Until one of this name is enrolled, no session meets it.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<AgentName>,
     /// Only this server.

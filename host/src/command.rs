@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod agents;
 mod budget;
 mod credentials;
 mod daemon;
@@ -47,6 +48,7 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::Plugin(plugin) => plugin::plugin(plugin, environment),
         Command::Server(server) => servers::server(server, &Home::find(environment)?),
         Command::Credential(credential) => credentials::credential(credential, &Home::find(environment)?),
+        Command::Agent(agent) => agents::agent(agent, &Home::find(environment)?, environment),
         Command::Status(json) => status::status(&Home::find(environment)?, json),
         Command::Doctor(json) => doctor::doctor(json, environment),
         Command::Completions { shell } => shell::completions(shell),

@@ -10,7 +10,6 @@ mod policies;
 mod server;
 mod servers;
 mod session;
-mod sessions;
 
 use std::fs;
 use std::io;
@@ -20,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use callgate_core::port::Identities;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
@@ -33,8 +31,6 @@ use crate::home::{Home, PRIVATE_FILE_MODE};
 use crate::lock::{self, Announcement, Lock};
 use crate::stores;
 
-pub(crate) use self::identity::Unestablished;
-
 use self::gate::Gate;
 use self::log_file::LogFile;
 use self::server::Server;
@@ -44,12 +40,7 @@ use self::server::Server;
 const SOCKET_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop. Listens before it compiles, so that whoever comes meanwhile waits instead of failing.
-pub(crate) fn serve(
-    home: &Home,
-    environment: &Environment,
-    detached: bool,
-    identities: Arc<dyn Identities>,
-) -> Outcome {
+pub(crate) fn serve(home: &Home, environment: &Environment, detached: bool) -> Outcome {
     home.prepare()?;
     start_log(home, environment, detached)?;
     if detached {
@@ -57,7 +48,7 @@ pub(crate) fn serve(
         rustix::process::setsid()
             .map_err(|error| Failure::environment(format!("cannot leave the session: {error}")))?;
     }
-    let served = serve_here(home, environment, identities);
+    let served = serve_here(home, environment);
     if detached && let Err(failure) = &served {
         // Nobody reads its stderr; `callgate daemon start` shows this line of the log.
         log::error!("{failure}");
@@ -65,7 +56,7 @@ pub(crate) fn serve(
     served
 }
 
-fn serve_here(home: &Home, environment: &Environment, identities: Arc<dyn Identities>) -> Outcome {
+fn serve_here(home: &Home, environment: &Environment) -> Outcome {
     keep_memory_off_disk();
     let config = Config::load(&home.config_file())?;
     let mut lock = take_lock(home)?;
@@ -73,7 +64,7 @@ fn serve_here(home: &Home, environment: &Environment, identities: Arc<dyn Identi
     announce(&mut lock, home, &socket)?;
 
     let (stop, stopped) = tokio::sync::mpsc::channel(1);
-    let gate = Arc::new(Gate::new(home.clone(), config, identities, stores::of(home, environment)?));
+    let gate = Arc::new(Gate::new(home.clone(), config, environment.path.clone(), stores::of(home, environment)?));
     let server = Server::start(&socket.listener, &gate, stop)?;
     gate.open();
     log::info!("serving: build {BUILD}, socket {}", socket.path.display());
@@ -175,6 +166,7 @@ impl Socket {
         let failed = |error: io::Error| Failure::environment(format!("cannot listen at {}: {error}", path.display()));
         remove_stale(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
+        callgate_identity::name_senders(&listener).map_err(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(PRIVATE_FILE_MODE)).map_err(failed)?;
         let file = identity(&path).map_err(failed)?;
         Ok(Self { listener, path, file })

@@ -21,7 +21,7 @@ pub struct Environment {
     pub cache_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`
     pub runtime_dir: Option<PathBuf>,
-    /// `PATH`
+    /// `PATH`: where `doctor` looks for programs, and those of agents are looked for.
     pub path: Option<OsString>,
     /// `CARGO`: what `plugin build` runs, when it is not the `cargo` of the path.
     pub cargo: Option<OsString>,

@@ -3,8 +3,10 @@
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use callgate_identity::{Peer, SystemPeer};
 use callgate_ipc::frame::{self, Malformed, Message};
 use callgate_ipc::servers::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,6 +26,9 @@ pub(crate) enum Broken {
     /// Nothing came in time.
     #[error("no answer came in time")]
     Silent,
+    /// Something came before it could be asked for.
+    #[error("the other end spoke before it was greeted")]
+    TooEarly,
     /// What was sent is not read.
     #[error("the other end does not read what it is sent")]
     Unread,
@@ -39,6 +44,8 @@ pub(crate) enum Broken {
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: UnixStream,
+    /// Who has to be the one that sends; on the daemon's side.
+    from: Option<Arc<SystemPeer>>,
     buffer: Vec<u8>,
     /// What of `buffer` has arrived and is not yet decoded.
     pending: Range<usize>,
@@ -47,13 +54,13 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) const fn new(stream: UnixStream) -> Self {
-        Self { stream, buffer: Vec::new(), pending: 0..0, outgoing: Vec::new() }
+        Self { stream, from: None, buffer: Vec::new(), pending: 0..0, outgoing: Vec::new() }
     }
 
-    /// Gives up on an end that takes nothing of what it is sent for this long.
-    pub(crate) fn send_within(stream: UnixStream, patience: Duration) -> io::Result<Self> {
+    /// Takes only what `from` itself sends, and gives up on it when it takes nothing of what it is sent for this long.
+    pub(crate) fn serving(stream: UnixStream, from: Arc<SystemPeer>, patience: Duration) -> io::Result<Self> {
         stream.set_write_timeout(Some(patience))?;
-        Ok(Self::new(stream))
+        Ok(Self { from: Some(from), ..Self::new(stream) })
     }
 
     /// Sends messages in one write.
@@ -93,10 +100,25 @@ impl Wire {
         wipe(&mut self.buffer);
     }
 
+    /// Whether more has come than was received, the end included.
+    pub(crate) fn has_more(&self) -> Result<bool, Broken> {
+        if !self.pending.is_empty() {
+            return Ok(true);
+        }
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let came = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&at_once));
+        came.map(|came| came > 0).map_err(|error| Broken::Socket(error.into()))
+    }
+
     fn read(&mut self, deadline: Option<Instant>) -> Result<(), Broken> {
         self.wait(deadline)?;
         self.make_room();
-        match self.stream.read(&mut self.buffer[self.pending.end..]) {
+        let room = &mut self.buffer[self.pending.end..];
+        let read = match &self.from {
+            Some(peer) => peer.receive(&self.stream, room),
+            None => self.stream.read(room),
+        };
+        match read {
             Ok(0) => Err(Broken::Closed),
             Ok(read) => {
                 self.pending.end += read;

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 
@@ -25,12 +25,7 @@ pub struct Home {
     path: PathBuf,
     /// `None` when somebody else removes the folder.
     _folder: Option<TempDir>,
-    /// Its daemon, when that is not the shipped one.
-    believer: Option<Child>,
 }
-
-/// The evidence for an agent that nobody but the tests' own daemon believes.
-pub const BELIEVED: &str = "believed-by-a-test";
 
 impl Home {
     /// A home with nothing but the compiled plugins: compiling them anew for every test would take most of the suite's time.
@@ -62,12 +57,12 @@ impl Home {
     pub fn cold() -> Self {
         // Short, because a socket's path has to fit into it.
         let folder = tempfile::Builder::new().prefix("cg-").tempdir().expect("a temporary folder can be made");
-        Self { path: folder.path().to_owned(), _folder: Some(folder), believer: None }
+        Self { path: folder.path().to_owned(), _folder: Some(folder) }
     }
 
     /// A home in a folder that somebody else made and removes, for example a mount.
     pub fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), _folder: None, believer: None }
+        Self { path: path.to_owned(), _folder: None }
     }
 
     /// A home with a configuration.
@@ -77,17 +72,16 @@ impl Home {
         home
     }
 
-    /// A home whose daemon believes every relay what it was told of its agent; see `bin/believer.rs`.
+    /// A home in which the program that runs the tests is enrolled under each of these names: which of them a session is, it has to
+    /// say, with `--agent`.
     #[track_caller]
-    pub fn believing() -> Self {
-        let mut home = Self::new();
-        let log = fs::File::create(home.path.join("daemon.log")).expect("the log can be made");
-        let mut command = Command::new(program::believer());
-        // Called like the shipped daemon, by which it is found.
-        command.args(["daemon", "serve"]).env("CALLGATE_HOME", &home.path).env_remove("CALLGATE_LOG");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        home.believer = Some(command.spawn().expect("the believer can be spawned"));
-        wait::until_true("the believer", || home.daemon_pid().is_some());
+    pub fn knowing(agents: &[&str]) -> Self {
+        let home = Self::new();
+        let this = std::env::current_exe().expect("a running program has a path");
+        let this = this.to_str().expect("the path is text");
+        for agent in agents {
+            let _: Finished = home.ok(&["agent", "add", agent, this]);
+        }
         home
     }
 
@@ -234,9 +228,6 @@ impl Drop for Home {
             // A daemon that was stopped by a signal could not stop in good order.
             self.daemons().iter().for_each(|daemon| process::signal(daemon.pid, Signal::CONT));
             let _: Finished = self.run(&["daemon", "stop"]);
-        }
-        if let Some(mut believer) = self.believer.take() {
-            believer.wait().expect("a child can be waited for");
         }
         let deadline = std::time::Instant::now() + wait::PATIENCE;
         while !self.processes().is_empty() && std::time::Instant::now() < deadline && !thread::panicking() {

@@ -30,11 +30,6 @@ pub fn fixture() -> PathBuf {
     folder().join("fixture")
 }
 
-/// The daemon that believes every claim; see its source.
-pub fn believer() -> PathBuf {
-    folder().join("believer")
-}
-
 /// The byte tap.
 pub fn tap() -> PathBuf {
     folder().join("tap")

@@ -79,7 +79,9 @@ pub struct Evidence {
 #[serde(rename_all = "kebab-case")]
 pub enum WhyUnknown {
     /// It is not a relay that speaks.
-    #[error("what speaks for it is not the program that the daemon runs")]
+    #[error(
+        "what speaks for it is not the program that the daemon runs; if that was installed anew: callgate daemon restart"
+    )]
     NotOurRelay,
     /// The program that started the relay is gone.
     #[error("the program that started it is gone")]
@@ -94,7 +96,7 @@ pub enum WhyUnknown {
     #[error("it is said to be {0}, and the program that started it is not")]
     ClaimUnfit(AgentName),
     /// The agent's program is not the one that was enrolled.
-    #[error("the program of {0} has changed since it was enrolled")]
+    #[error("the program of {0} has changed since it was enrolled; callgate agent refresh {0} takes it as it is now")]
     Stale(AgentName),
 }
 
@@ -126,8 +128,8 @@ fn fits(agent: &AgentEntry, ancestors: &[Process]) -> bool {
     nearest.is_some_and(|process| agent.is(process))
 }
 
-/// In the words of `wit/`, `types.agent.evidence`.
-fn established(agent: &AgentEntry) -> Agent {
+/// An enrolled agent as the caller of a call; its evidence in the words of `wit/`, `types.agent.evidence`.
+pub fn established(agent: &AgentEntry) -> Agent {
     let evidence = if agent.program.script.is_some() { "executable-script" } else { "executable" };
     Agent { id: agent.id.to_string(), name: agent.name.clone(), evidence: evidence.to_owned() }
 }

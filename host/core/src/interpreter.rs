@@ -36,10 +36,13 @@ pub fn is_shell(file_name: &str) -> bool {
     is_among(SHELLS, file_name)
 }
 
-/// `python3.11` is `python`, `node20` is `node`.
+/// A program's file name without its version: `python3.11` is `python`, `node20` is `node`.
+pub fn without_version(file_name: &str) -> &str {
+    file_name.trim_end_matches(|end: char| end.is_ascii_digit() || matches!(end, '.' | '-'))
+}
+
 fn is_among(names: &[&str], file_name: &str) -> bool {
-    let without_version = file_name.trim_end_matches(|end: char| end.is_ascii_digit() || matches!(end, '.' | '-'));
-    names.iter().any(|name| *name == without_version || *name == file_name)
+    names.contains(&without_version(file_name))
 }
 
 #[cfg(test)]

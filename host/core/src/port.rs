@@ -2,7 +2,6 @@
 
 use crate::call::Call;
 use crate::evaluate::{Evaluated, Opinions};
-use crate::identity::{Agent, AgentName};
 use crate::settle::Decision;
 
 /// Asks the chain. Implemented by whoever runs plugins.
@@ -56,13 +55,6 @@ pub enum LedgerFailure {
 pub trait Ledger {
     /// Settles every case, in order, inside one transaction, and answers after its COMMIT: one result a case, in order.
     fn settle(&self, cases: Vec<Case>) -> Vec<Result<Settlement, LedgerFailure>>;
-}
-
-/// Says who calls. Implemented by whoever can look at the processes of a machine.
-pub trait Identities: Send + Sync {
-    /// The agent of a session whose relay is process `relay_pid` and was told that it is `claim`; `None` while no agent is
-    /// established. A claim by itself establishes nobody.
-    fn agent(&self, claim: Option<&AgentName>, relay_pid: u32) -> Option<Agent>;
 }
 
 /// The wall clock.

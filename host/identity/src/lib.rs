@@ -14,15 +14,16 @@ mod script;
 
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 
-use callgate_core::evidence::{ANCESTORS_MAX, Evidence, Process};
+use callgate_core::evidence::{ANCESTORS_MAX, Process};
 
 #[cfg(target_os = "linux")]
-pub use self::linux::LinuxPeer as SystemPeer;
+pub use self::linux::{LinuxPeer as SystemPeer, name_senders};
 #[cfg(target_os = "macos")]
-pub use self::macos::MacPeer as SystemPeer;
+pub use self::macos::{MacPeer as SystemPeer, name_senders};
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub use self::nowhere::NoPeer as SystemPeer;
+pub use self::nowhere::{NoPeer as SystemPeer, name_senders};
 
 /// The process that made a connection. What is said of it is said of this very process, or not at all: another one that gets its id
 /// later is not taken for it.
@@ -39,8 +40,7 @@ pub trait Peer: Sized {
     /// Its parent, that one's parent and so on, at most [`ANCESTORS_MAX`], as far as they can be followed.
     fn ancestors(&self) -> Vec<Process>;
 
-    /// What is known of where its connection comes from.
-    fn evidence(&self) -> Evidence {
-        Evidence { is_relay: self.runs_this_program(), ancestors: self.ancestors() }
-    }
+    /// Reads what it sent itself. What another process sent over the same connection, which it has from this one, is an error.
+    /// The socket has to come of a listener that was told to [`name_senders`].
+    fn receive(&self, socket: &UnixStream, bytes: &mut [u8]) -> io::Result<usize>;
 }

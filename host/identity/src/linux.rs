@@ -2,17 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IoSliceMut, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use callgate_core::evidence::Process;
 use callgate_core::interpreter::{is_interpreter, is_shell};
-use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::{ANCESTORS_MAX, Peer, program, script};
@@ -28,8 +28,11 @@ pub struct LinuxPeer(Held);
 
 impl Peer for LinuxPeer {
     fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let pid = socket_peercred(socket)?.pid;
-        match getsockopt(&socket.as_fd(), PeerPidfd) {
+        // No id: it runs where our processes are not seen from.
+        let unseen = || io::Error::new(io::ErrorKind::NotFound, "who connected cannot be seen from here");
+        let pid = getsockopt(&socket.as_fd(), sockopt::PeerCredentials)?.pid();
+        let pid = Pid::from_raw(pid).ok_or_else(unseen)?;
+        match getsockopt(&socket.as_fd(), sockopt::PeerPidfd) {
             Ok(pidfd) => Ok(Self(Held { pid, pidfd })),
             // Linux before 6.5 tells only the id that it had. Whoever has it then is held.
             Err(nix::errno::Errno::ENOPROTOOPT) => Held::by_id(pid).map(Self),
@@ -61,6 +64,27 @@ impl Peer for LinuxPeer {
         }
         ancestors
     }
+
+    fn receive(&self, socket: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut control = nix::cmsg_space!(UnixCredentials);
+        let mut into = [IoSliceMut::new(bytes)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let received = recvmsg::<()>(socket.as_raw_fd(), &mut into, Some(&mut control), flags)?;
+        let sender = received.cmsgs()?.find_map(|message| match message {
+            ControlMessageOwned::ScmCredentials(sender) => Some(sender.pid()),
+            _ => None,
+        });
+        // The kernel joins nothing that different processes sent. The end comes from nobody.
+        if received.bytes == 0 || sender == Some(self.0.pid.as_raw_pid()) {
+            return Ok(received.bytes);
+        }
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "another process sends than the one that connected"))
+    }
+}
+
+/// Has the kernel say of whatever is sent to the connections of a listener which process sent it.
+pub fn name_senders(listener: &impl AsFd) -> io::Result<()> {
+    Ok(setsockopt(&listener.as_fd(), sockopt::PassCred, &true)?)
 }
 
 /// A process and a descriptor of it. Its id is its own for as long as it lives.
@@ -173,14 +197,30 @@ mod tests {
         let peer = LinuxPeer::of(&listener.accept().unwrap().0).unwrap();
         assert_eq!(peer.pid(), std::process::id());
         assert!(peer.runs_this_program());
-        let evidence = peer.evidence();
-        assert!(evidence.is_relay);
+        let ancestors = peer.ancestors();
         // Whatever runs the tests.
-        let parent = evidence.ancestors.first().unwrap();
+        let parent = ancestors.first().unwrap();
         assert_eq!(parent.pid, rustix::process::getppid().unwrap().as_raw_nonzero().get().unsigned_abs());
         let executable = parent.executable.as_ref().unwrap();
         assert_eq!(executable.inode, fs::metadata(format!("/proc/{}/exe", parent.pid)).unwrap().ino());
-        assert!(evidence.ancestors.len() <= ANCESTORS_MAX);
+        assert!(ancestors.len() <= ANCESTORS_MAX);
+    }
+
+    #[test]
+    fn only_what_the_one_who_connected_sends_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("s")).unwrap();
+        name_senders(&listener).unwrap();
+        let mut ours = UnixStream::connect(folder.path().join("s")).unwrap();
+        let accepted = listener.accept().unwrap().0;
+        let mut bytes = [0; 8];
+        std::io::Write::write_all(&mut ours, b"one").unwrap();
+        assert_eq!(LinuxPeer::of(&accepted).unwrap().receive(&accepted, &mut bytes).unwrap(), 3);
+        std::io::Write::write_all(&mut ours, b"two").unwrap();
+        let other = LinuxPeer(Held::by_id(rustix::process::getppid().unwrap()).unwrap());
+        assert_eq!(other.receive(&accepted, &mut bytes).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        drop(ours);
+        assert_eq!(other.receive(&accepted, &mut bytes).unwrap(), 0, "the end is nobody's");
     }
 
     #[test]

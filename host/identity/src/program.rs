@@ -66,6 +66,7 @@ pub fn name(program: &str, script: Option<&str>, path: Option<&OsStr>, here: &Pa
 /// `path` leads to the interpreter.
 pub fn find(named: &Named, path: Option<&OsStr>) -> Result<Program, NotFound> {
     let file = real(Path::new(&named.program))?;
+    is_program(&file)?;
     let (file, script) = match &named.script {
         Some(script) => (file, Some(real(Path::new(script))?)),
         None => match shebang(&file)? {
@@ -73,10 +74,7 @@ pub fn find(named: &Named, path: Option<&OsStr>) -> Result<Program, NotFound> {
             None => (file, None),
         },
     };
-    let metadata = metadata(&file)?;
-    if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
-        return Err(NotFound::NotAProgram(file.display().to_string()));
-    }
+    let metadata = is_program(&file)?;
     text(&file)?;
     Ok(Program {
         named: named.clone(),
@@ -107,8 +105,11 @@ fn real(path: &Path) -> Result<PathBuf, NotFound> {
     fs::canonicalize(path).map_err(|error| unreadable(path, error))
 }
 
-fn metadata(path: &Path) -> Result<Metadata, NotFound> {
-    fs::metadata(path).map_err(|error| unreadable(path, error))
+/// What is known of a file that can be run.
+fn is_program(path: &Path) -> Result<Metadata, NotFound> {
+    let metadata = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+    let runs = metadata.is_file() && metadata.mode() & 0o111 != 0;
+    runs.then_some(metadata).ok_or_else(|| NotFound::NotAProgram(path.display().to_string()))
 }
 
 fn unreadable(path: &Path, error: io::Error) -> NotFound {
@@ -224,7 +225,7 @@ mod tests {
         assert!(matches!(folder.found("gone"), Err(NotFound::Unreadable { .. })));
         fs::write(folder.at("text"), "a text").unwrap();
         assert!(matches!(folder.found("text"), Err(NotFound::NotAProgram(_))));
-        assert!(matches!(folder.found("."), Err(NotFound::Unreadable { .. } | NotFound::NotAProgram(_))));
+        assert!(matches!(folder.found("."), Err(NotFound::NotAProgram(_))));
     }
 
     #[test]

@@ -4,72 +4,88 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Options after which there is no script: the program's text itself follows, or a name that is looked up.
-const NO_SCRIPT: &[&str] = &[
-    "-c",
-    "-e",
-    "-E",
-    "-m",
-    "-p",
-    "-pe",
-    "--eval",
-    "--print",
-    "--module",
-    "-cp",
-    "-classpath",
-    "--class-path",
-    "-i",
-    "-s",
+use callgate_core::interpreter::{is_interpreter, is_shell, without_version};
+
+/// How some interpreters take their arguments.
+struct Manners {
+    of: &'static [&'static str],
+    /// Options after which there is no script: the program's text itself follows, or a name that is looked up.
+    no_script: &'static [&'static str],
+    /// Options whose value is the next argument.
+    with_value: &'static [&'static str],
+    /// Words in front of the script.
+    commands: &'static [&'static str],
+}
+
+const MANNERS: &[Manners] = &[
+    Manners {
+        of: &["node", "nodejs", "electron"],
+        no_script: &["-e", "--eval", "-p", "--print", "-pe", "-i", "--interactive", "-c", "--check", "--test"],
+        with_value: &[
+            "-r",
+            "--require",
+            "--import",
+            "--loader",
+            "--experimental-loader",
+            "-C",
+            "--conditions",
+            "--env-file",
+        ],
+        commands: &[],
+    },
+    Manners {
+        of: &["bun"],
+        no_script: &["-e", "--eval", "-p", "--print"],
+        with_value: &["-r", "--preload"],
+        commands: &["run"],
+    },
+    Manners { of: &["deno"], no_script: &["eval", "repl"], with_value: &["-c", "--config"], commands: &["run"] },
+    Manners { of: &["python", "pypy"], no_script: &["-c", "-m"], with_value: &["-W", "-X"], commands: &[] },
+    Manners { of: &["ruby", "lua", "luajit"], no_script: &["-e"], with_value: &["-r", "-I", "-l"], commands: &[] },
+    Manners { of: &["perl"], no_script: &[], with_value: &["-I"], commands: &[] },
+    Manners { of: &["php"], no_script: &["-r", "-a", "-S"], with_value: &["-c", "-d"], commands: &["-f"] },
+    // What it is given otherwise is a class, which lies anywhere.
+    Manners { of: &["java"], no_script: &[], with_value: &[], commands: &[] },
 ];
-/// Options whose value is the next argument.
-const WITH_VALUE: &[&str] = &[
-    "-r",
-    "--require",
-    "--import",
-    "--loader",
-    "--experimental-loader",
-    "-C",
-    "--conditions",
-    "--env-file",
-    "-W",
-    "-X",
-    "-I",
-    "-o",
-    "-O",
-    "--rcfile",
-    "--init-file",
-];
+const SHELL: Manners =
+    Manners { of: &[], no_script: &[], with_value: &["+o", "+O", "--rcfile", "--init-file"], commands: &[] };
 /// Options whose value is the script.
-const SCRIPT_FOLLOWS: &[&str] = &["-jar", "-f", "--"];
-/// Commands of an interpreter that stand in front of a script.
-const COMMANDS: &[(&str, &[&str])] = &[("bun", &["run", "x"]), ("deno", &["run"])];
+const SCRIPT_FOLLOWS: &[&str] = &["-jar", "--"];
 /// The longest title that is told of, characters.
 const TITLE_CHARS_MAX: usize = 64;
 
-/// The script of an interpreter of this file name, as it was given.
+/// The script of an interpreter of this file name, as it was given. `None` as well for one whose manners are not known.
 pub(crate) fn of(interpreter: &str, arguments: &[OsString]) -> Option<OsString> {
-    let commands = COMMANDS.iter().find(|(name, _)| *name == interpreter).map_or(&[][..], |(_, commands)| commands);
+    let name = without_version(interpreter);
+    let manners = if is_shell(name) { &SHELL } else { MANNERS.iter().find(|manners| manners.of.contains(&name))? };
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
         let text = argument.to_str().unwrap_or_default();
-        if NO_SCRIPT.contains(&text) || is_text_in_one(interpreter, text) {
+        if manners.no_script.contains(&text) || is_text_in_one(name, text) {
             return None;
         } else if SCRIPT_FOLLOWS.contains(&text) {
             return rest.next().cloned();
-        } else if WITH_VALUE.contains(&text) {
+        } else if manners.with_value.contains(&text) || (is_shell(name) && letters(text).ends_with(['o', 'O'])) {
             rest.next()?;
-        } else if !text.starts_with(['-', '+']) && !commands.contains(&text) {
-            return Some(argument.clone());
+        } else if !text.starts_with(['-', '+']) && !manners.commands.contains(&text) {
+            return (name != "java").then(|| argument.clone());
         }
     }
     None
 }
 
-/// Shells and Perl join single letters: `-lc` and `-we` take the text of a program as well.
-fn is_text_in_one(interpreter: &str, option: &str) -> bool {
-    let joins = callgate_core::interpreter::is_shell(interpreter) || interpreter.starts_with("perl");
-    let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-    joins && letters.is_some_and(|letters| letters.ends_with(['c', 'e', 'E', 's']))
+/// Shells and Perl join single letters: `-lc` and `-we` take the text of a program as well, and a shell's `-s` takes it from stdin.
+fn is_text_in_one(name: &str, option: &str) -> bool {
+    match name {
+        "perl" => letters(option).ends_with(['e', 'E']),
+        shell if is_shell(shell) => letters(option).contains(['c', 's']),
+        _ => false,
+    }
+}
+
+/// The letters behind a single dash.
+fn letters(option: &str) -> &str {
+    option.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default()
 }
 
 /// The first word of what a process shows in the place of its arguments: one string, and not the name of its program.
@@ -77,8 +93,7 @@ pub(crate) fn title(arguments: &[OsString]) -> Option<String> {
     let [only] = arguments else { return None };
     let word = only.to_str()?.split_ascii_whitespace().next()?;
     let name = Path::new(word).file_name().and_then(OsStr::to_str)?;
-    let is_program = callgate_core::interpreter::is_interpreter(name);
-    (!is_program).then(|| name.chars().take(TITLE_CHARS_MAX).collect())
+    (!is_interpreter(name)).then(|| name.chars().take(TITLE_CHARS_MAX).collect())
 }
 
 #[cfg(test)]
@@ -98,6 +113,8 @@ mod tests {
             ("node -r x.js --import y.js a.js", "a.js"),
             ("python3.11 -u -W ignore a.py -c", "a.py"),
             ("bash -x a.sh", "a.sh"),
+            ("sh -e a.sh", "a.sh"),
+            ("bash -o pipefail a.sh", "a.sh"),
             ("bash -- -a.sh", "-a.sh"),
             ("java -jar a.jar", "a.jar"),
             ("deno run --allow-net a.ts", "a.ts"),
@@ -118,6 +135,10 @@ mod tests {
             "bash -i",
             "perl -we code",
             "java -cp x Main",
+            "bash -euo pipefail -c code",
+            "deno eval code",
+            "php -r code",
+            "julia a.jl",
             "node",
             "node -r",
         ] {

@@ -4,6 +4,7 @@
 //! part. See [`frame`] for the bytes, [`message`] for the values and [`peer`] for the other end. Nothing here reads or writes.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod frame;
 pub mod message;
 pub mod peer;

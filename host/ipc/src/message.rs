@@ -10,8 +10,9 @@ use callgate_core::charge::Owner;
 use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::{Outcome, Side};
+use callgate_core::evidence::WhyUnknown;
 use callgate_core::grant::GrantsOf;
-use callgate_core::identity::{AgentName, PluginName, ServerName, SessionId};
+use callgate_core::identity::{Agent, AgentName, PluginName, ServerName, SessionId};
 use callgate_core::permit::Permit;
 use callgate_core::plugin::PluginEntry;
 use callgate_core::policy::{PolicyChange, PolicyItem};
@@ -19,6 +20,7 @@ use callgate_core::refusal::Reason;
 use callgate_core::server::ServerId;
 use callgate_core::settle::Foreseen;
 
+use crate::agents::{AgentChanged, Enrol, Refresh};
 use crate::frame::{Malformed, Message};
 
 /// The first message of every connection.
@@ -192,6 +194,12 @@ pub enum Command {
     Explain(Explain),
     /// What is spent of the budgets.
     Usage,
+    /// Enrols an agent.
+    Enrol(Enrol),
+    /// Takes an agent's program as it is now.
+    RefreshAgent(Refresh),
+    /// Enrols an agent no more.
+    RemoveAgent(AgentName),
     /// How the plugins of the chain are.
     Plugins,
     /// Takes another list of plugins into force.
@@ -272,6 +280,8 @@ pub enum CommandReply {
         /// For how many agents it was not asked any more.
         breakers: u64,
     },
+    /// The enrolments were changed.
+    AgentChanged(Box<AgentChanged>),
     /// The explanation.
     Explained(Box<Explained>),
     /// What is spent.
@@ -369,6 +379,8 @@ pub struct Explained {
     pub charges: Vec<Foreseen>,
     /// The chain's generation.
     pub generation: u64,
+    /// Whose call it would be; without an id where no agent of that name is enrolled.
+    pub agent: Option<Agent>,
 }
 
 /// What one plugin said.
@@ -391,8 +403,10 @@ pub struct Status {
     pub pid: u32,
     /// Milliseconds since it began to serve.
     pub uptime_ms: u64,
-    /// The sessions that are open, the oldest first.
-    pub sessions: Vec<OpenSession>,
+    /// Sessions open now.
+    pub sessions: u64,
+    /// As many of them as fit into a message, those first that were opened first.
+    pub open_sessions: Vec<SessionState>,
     /// The chain's generation.
     pub generation: u64,
     /// The number of the newest entry.
@@ -401,21 +415,6 @@ pub struct Status {
     pub head: String,
     /// What is wrong, if anything: plugins that are not ready, a journal that refuses.
     pub problems: Vec<Problem>,
-}
-
-/// A session that is open.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OpenSession {
-    /// Its id.
-    pub session: SessionId,
-    /// Its server.
-    pub server: ServerName,
-    /// Its agent, where one is established.
-    pub agent: Option<AgentName>,
-    /// Its relay's process id.
-    pub pid: u32,
-    /// Milliseconds since it was opened, or, if the daemon started anew meanwhile, resumed.
-    pub age_ms: u64,
 }
 
 /// Something that is wrong.
@@ -431,6 +430,23 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (hint: {})", self.problem, self.hint)
     }
+}
+
+/// A session that is open.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SessionState {
+    /// Which.
+    pub session: SessionId,
+    /// The server that it is with.
+    pub server: ServerName,
+    /// Whose it is.
+    pub agent: Option<Agent>,
+    /// Why that is not known.
+    pub unknown: Option<WhyUnknown>,
+    /// Its relay's process id.
+    pub pid: u32,
+    /// Milliseconds since it was opened, or, if the daemon started anew meanwhile, resumed.
+    pub age_ms: u64,
 }
 
 impl Message for Hello {}

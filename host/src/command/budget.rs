@@ -1,5 +1,6 @@
 //! `callgate policy budget` and `callgate policy usage`
 
+use callgate_core::agent::Agents;
 use callgate_core::budget::{BadLimit, BudgetEntry, BudgetKey, Limit, Tools};
 use callgate_core::charge::{Owner, QUANTITY_MAX, Subject};
 use callgate_core::escape::visible;
@@ -7,6 +8,7 @@ use callgate_core::policy::{PolicyItem, PolicyKey};
 use callgate_core::rule::{RuleKey, Target};
 use callgate_ipc::message::{BudgetUsage, Command, CommandReply, Spent, Usage};
 
+use super::agents;
 use super::policy::{add, remove};
 use crate::cli::{Budget, BudgetChange, Counted, Json, Scope, SharedBy};
 use crate::client::{Client, unexpected};
@@ -58,14 +60,14 @@ pub(super) fn usage(home: &Home, json: Json) -> Outcome {
     } else if usage.budgets.is_empty() {
         output::line("no budgets")?;
     } else {
-        table(&usage)?;
+        table(&usage, &agents::enrolled(home)?)?;
     }
     Ok(Exit::Done)
 }
 
 /// One line for everyone who spent something, one for a budget of which nobody did.
-fn table(usage: &Usage) -> Result<(), Failure> {
-    let rows: Vec<[String; 4]> = usage.budgets.iter().flat_map(rows).collect();
+fn table(usage: &Usage, agents: &Agents) -> Result<(), Failure> {
+    let rows: Vec<[String; 4]> = usage.budgets.iter().flat_map(|usage| rows(usage, agents)).collect();
     let head = ["SPENT", "LEFT", "BY", "BUDGET"].map(str::to_owned);
     let width = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
     let [spent_width, left_width, by_width] = [width(0), width(1), width(2)];
@@ -75,9 +77,10 @@ fn table(usage: &Usage) -> Result<(), Failure> {
     Ok(())
 }
 
-fn rows(BudgetUsage { budget, spent, more }: &BudgetUsage) -> Vec<[String; 4]> {
+fn rows(BudgetUsage { budget, spent, more }: &BudgetUsage, agents: &Agents) -> Vec<[String; 4]> {
     let text = visible(&budget.to_string()).into_owned();
-    let row = |Spent { by, spent, left }: &Spent| [spent.to_string(), left.to_string(), owner(by), text.clone()];
+    let row =
+        |Spent { by, spent, left }: &Spent| [spent.to_string(), left.to_string(), owner(by, agents), text.clone()];
     let mut rows: Vec<[String; 4]> = spent.iter().map(row).collect();
     if rows.is_empty() {
         rows.push(["0".to_owned(), budget.limit.to_string(), "nobody yet".to_owned(), text.clone()]);
@@ -88,11 +91,14 @@ fn rows(BudgetUsage { budget, spent, more }: &BudgetUsage) -> Vec<[String; 4]> {
     rows
 }
 
-/// Whose a counter is, as a person would say it.
-pub(super) fn owner(by: &Owner) -> String {
+/// Whose a counter is, as a person would say it. An agent that is not among these has its id.
+pub(super) fn owner(by: &Owner, agents: &Agents) -> String {
     match by {
         Owner::Session(session) => format!("session {session}"),
-        Owner::Agent(id) => format!("agent {}", visible(id)),
+        Owner::Agent(id) => match agents.with_id(id) {
+            Some(agent) => format!("agent {}", agent.name),
+            None => format!("agent {}", visible(id)),
+        },
         Owner::Unknown => "agents not known".to_owned(),
         Owner::Everyone => "everyone".to_owned(),
     }

@@ -1,14 +1,12 @@
 //! `callgate daemon`
 
-use std::sync::Arc;
-
 use callgate_ipc::message::Command;
 use rustix::process::{Pid, Signal};
 
 use super::status;
 use crate::cli::Daemon;
 use crate::client::{Client, Reached, Unreachable};
-use crate::daemon::{self, Unestablished};
+use crate::daemon;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::home::Home;
@@ -28,7 +26,7 @@ pub(super) fn daemon(daemon: &Daemon, home: &Home, environment: &Environment) ->
             start(home)
         }
         Daemon::Status(json) => status::status(home, *json),
-        Daemon::Serve { detached } => daemon::serve(home, environment, *detached, Arc::new(Unestablished)),
+        Daemon::Serve { detached } => daemon::serve(home, environment, *detached),
     }
 }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use callgate_core::escape::visible;
-use callgate_core::identity::AgentName;
-use callgate_ipc::message::{Command, CommandReply, OpenSession, Status};
+use callgate_ipc::message::{Command, CommandReply, SessionState, Status};
 use serde::Serialize;
 
 use crate::BUILD;
@@ -71,14 +70,20 @@ fn print(shown: &Shown) -> Result<(), Failure> {
     };
     output::line(&format!("running: pid {}, build {}", status.pid, status.build))?;
     output::line(&format!("up: {}", age(status.uptime_ms)))?;
-    output::line(&format!("sessions: {}", status.sessions.len()))?;
-    for OpenSession { session, server, agent, pid, age_ms } in &status.sessions {
-        let agent = agent.as_ref().map_or("-", AgentName::as_str);
-        output::line(&format!("  {session} with {server}, agent {agent}, pid {pid}, for {}", age(*age_ms)))?;
-    }
+    output::line(&format!("sessions: {}", status.sessions))?;
+    status.open_sessions.iter().map(session).try_for_each(|line| output::line(&visible(&line)))?;
     output::line(&format!("journal: {} entries, head {}", status.entries, status.head))?;
     output::line(&format!("rules: generation {}", status.generation))?;
     status.problems.iter().try_for_each(|problem| output::line(&visible(&format!("problem: {problem}"))))
+}
+
+fn session(SessionState { server, agent, unknown, pid, age_ms, .. }: &SessionState) -> String {
+    let agent = match (agent, unknown) {
+        (Some(agent), _) => format!("agent {} ({})", agent.name, agent.evidence),
+        (None, Some(why)) => format!("agent not known: {why}"),
+        (None, None) => "agent not known: it is enrolled no more".to_owned(),
+    };
+    format!("  {server}: pid {pid}, for {}, {agent}", age(*age_ms))
 }
 
 fn age(ms: u64) -> humantime::FormattedDuration {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use callgate_core::agent::Agents;
 use callgate_core::charge::{CalendarUnit, Owner, Window};
 use callgate_core::escape::visible;
 use callgate_journal::{Claim, Counted, CounterState, Sound, Verification};
@@ -154,7 +155,7 @@ fn print(Counted { charges, written_after, counters }: &Counted) -> Result<(), F
     for CounterState { name, owner, spent } in counters {
         let line = format!(
             "  {spent} by {} of {} {}{}",
-            super::budget::owner(owner),
+            super::budget::owner(owner, &Agents::default()),
             name.plugin,
             name.key,
             within(&name.window)

@@ -1,20 +1,24 @@
 //! What the connections decide through: the chain and the journal, and the policy that both are about.
 
+mod agents;
 mod changing;
 mod imagined;
 mod plugins;
 mod servers;
+mod sessions;
 mod usage;
 
+use std::ffi::OsString;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use callgate_core::agent::Agents;
 use callgate_core::call::Call;
 use callgate_core::decide::{self, Verdict, decide};
 use callgate_core::entry::{DaemonBody, Draft, Kind, SessionStartBody};
 use callgate_core::evaluate::Opinions;
-use callgate_core::identity::{Agent, AgentName, SessionId};
-use callgate_core::port::{Case, Evaluator, Identities, LedgerFailure};
+use callgate_core::identity::SessionId;
+use callgate_core::port::{Case, Evaluator, LedgerFailure};
 use callgate_core::settle::{Decision, Forecast, Word};
 use callgate_credentials::Stores;
 use callgate_ipc::message::{CallOutcome, CommandReply, Explain, Explained, Fault, Problem, Status};
@@ -24,9 +28,9 @@ use callgate_journal::{
 use callgate_plugin::{Chain, Configured, Link, OpenBreaker, Switch};
 
 use self::imagined::{imagined, shown};
+use self::sessions::Sessions;
 use super::clock::SystemClock;
 use super::policies::Policies;
-use super::sessions::Sessions;
 use crate::BUILD;
 use crate::config::Config;
 use crate::home::Home;
@@ -41,7 +45,8 @@ const DAEMON_HINT: &str = "see the daemon's log, or try callgate daemon restart"
 pub(super) struct Gate {
     home: Home,
     config: Config,
-    identities: Arc<dyn Identities>,
+    /// Where the programs of agents are looked for.
+    path: Option<OsString>,
     stores: Stores,
     /// Held while the registered servers change, so that a secret and its entry, and the list for relays, change as one.
     registering: Mutex<()>,
@@ -64,11 +69,17 @@ struct Open {
     policies: Arc<Policies>,
     journal: Journal,
     switch: Switch,
-    /// Held while the policy changes, so that a change sees the one before it.
+    /// The enrolments in force.
+    agents: Mutex<Arc<Agents>>,
+    /// Held while the policy or the enrolments change, so that a change sees the one before it.
     changing: Mutex<()>,
 }
 
 impl Open {
+    fn agents(&self) -> Arc<Agents> {
+        Arc::clone(&lock(&self.agents))
+    }
+
     /// The chain for the policy that is in the journal. A change whose COMMIT was made while its answer was lost is in the
     /// journal and not in force yet: it comes into force here.
     fn chain(&self) -> Arc<Chain> {
@@ -97,11 +108,11 @@ impl Evaluator for Open {
 }
 
 impl Gate {
-    pub(super) fn new(home: Home, config: Config, identities: Arc<dyn Identities>, stores: Stores) -> Self {
+    pub(super) fn new(home: Home, config: Config, path: Option<OsString>, stores: Stores) -> Self {
         Self {
             home,
             config,
-            identities,
+            path,
             stores,
             registering: Mutex::new(()),
             since: Instant::now(),
@@ -135,19 +146,9 @@ impl Gate {
         }
     }
 
-    /// Who calls through a relay: the agent of a session, if one is established.
-    pub(super) fn agent(&self, claim: Option<&AgentName>, relay_pid: u32) -> Option<Agent> {
-        self.identities.agent(claim, relay_pid)
-    }
-
     /// Journals the start of a session. No call of it may be decided before.
     pub(super) fn begin_session(&self, start: &SessionStartBody) -> Result<(), SessionError> {
         self.serving()?.journal.open_session(start.clone()).map(|_| ())
-    }
-
-    /// The sessions that are open.
-    pub(super) const fn sessions(&self) -> &Sessions {
-        &self.sessions
     }
 
     /// Journals something a moment later.
@@ -170,7 +171,7 @@ impl Gate {
             Ok(open) => open,
             Err(failure) => return self.shut(&failure),
         };
-        let call = match imagined(question) {
+        let call = match imagined(question, &open.agents()) {
             Ok(call) => call,
             Err(reply) => return reply,
         };
@@ -179,7 +180,7 @@ impl Gate {
             Ok(forecast) => forecast,
             Err(failure) => return self.unwritten(&failure),
         };
-        let Case { evaluated, .. } = case;
+        let Case { evaluated, call } = case;
         let (verdict, plugin, rule, refusal) = match decision {
             Decision::Allowed { plugin, rule } => (Word::Allow, plugin, rule, None),
             Decision::Refused(reason) => {
@@ -198,6 +199,7 @@ impl Gate {
             opinions: evaluated.opinions.iter().map(shown).collect(),
             charges,
             generation: evaluated.generation,
+            agent: call.caller.agent.clone(),
         }))
     }
 
@@ -215,7 +217,8 @@ impl Gate {
             build: BUILD.to_owned(),
             pid: std::process::id(),
             uptime_ms: u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX),
-            sessions: self.sessions.open(),
+            sessions: self.sessions.count(),
+            open_sessions: self.sessions.shown(|agent| self.is_enrolled(agent)),
             generation,
             entries,
             head,
@@ -310,7 +313,8 @@ impl Gate {
         self.tell_relays(&journal.registry()?);
         let switch = Switch::new(policies.chain(&journal.policy()?, &self.config.plugins, None));
         journal.append(vec![Draft::of(Kind::DaemonStart, &self.daemon_body(&journal))])?;
-        Ok(Open { policies: Arc::clone(policies), journal, switch, changing: Mutex::new(()) })
+        let agents = Mutex::new(Arc::new(journal.agents()?));
+        Ok(Open { policies: Arc::clone(policies), journal, switch, agents, changing: Mutex::new(()) })
     }
 
     fn daemon_body(&self, journal: &Journal) -> DaemonBody {
@@ -410,6 +414,17 @@ impl From<LedgerFailure> for Unopened {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What the mutexes here guard is whole between any two statements.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an id is made of.
+fn random_bits() -> Result<[u8; 16], CommandReply> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| CommandReply::Failed {
+        message: format!("no randomness to be had: {error}"),
+        hint: None,
+        fault: Fault::Environment,
+    })?;
+    Ok(bits)
 }
 
 fn request(message: String, hint: Option<String>) -> CommandReply {

@@ -1,13 +1,34 @@
-//! Who calls, as far as this build can tell: nobody is established. A claim is journaled and believed of nobody.
+//! Who is at the other end of a connection.
 
-use callgate_core::identity::{Agent, AgentName};
-use callgate_core::port::Identities;
+use std::sync::Arc;
 
-/// Establishes no agent, so that every session meets the policy that names none.
-pub(crate) struct Unestablished;
+use callgate_core::evidence::Evidence;
+use callgate_identity::{Peer, SystemPeer};
 
-impl Identities for Unestablished {
-    fn agent(&self, _claim: Option<&AgentName>, _relay_pid: u32) -> Option<Agent> {
-        None
+/// The process that made a connection.
+#[derive(Debug)]
+pub(super) struct Caller {
+    peer: Arc<SystemPeer>,
+    runs_this_program: bool,
+}
+
+impl Caller {
+    /// Looks at who made a connection. Nothing of what it says may be believed that was sent before.
+    pub(super) fn looked_at(peer: Arc<SystemPeer>) -> Self {
+        Self { runs_this_program: peer.runs_this_program(), peer }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.peer.pid()
+    }
+
+    /// Whether it ran this very program when it was looked at.
+    pub(super) const fn runs_this_program(&self) -> bool {
+        self.runs_this_program
+    }
+
+    /// What is known of where its session comes from.
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence { is_relay: self.runs_this_program, ancestors: self.peer.ancestors() }
     }
 }

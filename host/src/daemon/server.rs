@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use callgate_identity::{Peer, SystemPeer};
 use callgate_ipc::message::{Greeting, Hello, Purpose};
 use callgate_ipc::peer;
 
 use super::gate::Gate;
+use super::identity::Caller;
 use super::{orders, servers, session};
 use crate::BUILD;
 use crate::failure::Failure;
@@ -121,9 +123,10 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 
 fn begin(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
     peer::is_ours(&stream)?;
-    let pid = rustix::net::sockopt::socket_peercred(&stream)?.pid;
+    let peer = Arc::new(SystemPeer::of(&stream)?);
+    let pid = peer.pid();
     let second = stream.try_clone()?;
-    let mut wire = Wire::send_within(stream, WRITE_TIMEOUT)?;
+    let mut wire = Wire::serving(stream, Arc::clone(&peer), WRITE_TIMEOUT)?;
     let mut open = lock(&shared.open);
     if open.len() >= CONNECTIONS_MAX {
         drop(open);
@@ -132,12 +135,11 @@ fn begin(stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
         return Ok(());
     }
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
-    let pid = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or(0);
     let thread = {
         let shared = Arc::clone(shared);
         thread::Builder::new().name(format!("connection {number}")).spawn(move || {
             let connection = Connection { number, shared };
-            match serve(wire, pid, &connection.shared) {
+            match serve(wire, peer, &connection.shared) {
                 Ok(()) | Err(Broken::Closed) => {}
                 Err(broken) => log::warn!("connection {number} (pid {pid}): {broken}"),
             }
@@ -162,10 +164,16 @@ impl Drop for Connection {
     }
 }
 
-fn serve(mut wire: Wire, pid: u32, shared: &Shared) -> Result<(), Broken> {
+fn serve(mut wire: Wire, peer: Arc<SystemPeer>, shared: &Shared) -> Result<(), Broken> {
     let hello: Hello = wire.receive(Some(Instant::now() + HELLO_TIMEOUT))?;
+    let caller = Caller::looked_at(peer);
+    // Nobody speaks before they are greeted. What came already may be from a program that this process ran before it ran the one
+    // that was just seen.
+    if wire.has_more()? {
+        return Err(Broken::TooEarly);
+    }
     if hello.build != BUILD {
-        log::warn!("pid {pid} is build {}, this daemon {BUILD}", hello.build);
+        log::warn!("pid {} is build {}, this daemon {BUILD}", caller.pid(), hello.build);
         return wire.send(&[Greeting::OtherBuild { build: BUILD.to_owned() }]);
     }
     // The first time at once: whoever waits has to hear in time that there is something to wait for.
@@ -179,8 +187,8 @@ fn serve(mut wire: Wire, pid: u32, shared: &Shared) -> Result<(), Broken> {
     let connection = random()?;
     wire.send(&[Greeting::Welcome { connection }])?;
     match hello.purpose {
-        Purpose::Relay => session::serve(wire, connection, pid, &shared.gate),
-        Purpose::Servers => servers::serve(wire, pid, &shared.gate),
+        Purpose::Relay => session::serve(wire, connection, &caller, &shared.gate),
+        Purpose::Servers => servers::serve(wire, &caller, &shared.gate),
         Purpose::Command => orders::serve(wire, &shared.gate, &shared.stop),
     }
 }
@@ -198,7 +206,6 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::daemon::identity::Unestablished;
     use crate::environment::Environment;
     use crate::home::Home;
 
@@ -211,7 +218,7 @@ mod tests {
         let shared = Arc::new(Shared {
             gate: {
                 let stores = Stores::new(home.sealed_file(), None).unwrap();
-                Arc::new(Gate::new(home, config, Arc::new(Unestablished), stores))
+                Arc::new(Gate::new(home, config, None, stores))
             },
             stop: tokio::sync::mpsc::channel(1).0,
             stopping: AtomicBool::new(false),

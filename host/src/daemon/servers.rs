@@ -3,10 +3,11 @@
 use callgate_ipc::servers::ServersCommand;
 
 use super::gate::Gate;
+use super::identity::Caller;
 use crate::wire::{Broken, Wire};
 
 /// Serves one command or relay until it closes the connection.
-pub(super) fn serve(mut wire: Wire, pid: u32, gate: &Gate) -> Result<(), Broken> {
+pub(super) fn serve(mut wire: Wire, caller: &Caller, gate: &Gate) -> Result<(), Broken> {
     loop {
         let command = wire.receive(None)?;
         wire.wipe();
@@ -18,37 +19,10 @@ pub(super) fn serve(mut wire: Wire, pid: u32, gate: &Gate) -> Result<(), Broken>
             ServersCommand::StoreStatus => gate.store_states(),
             ServersCommand::InitSealedFile(passphrase) => gate.create_sealed_file(&passphrase),
             ServersCommand::Unlock(passphrase) => gate.unlock(&passphrase),
-            ServersCommand::Launch(name) => gate.launch(&name, || runs_this_program(pid)),
+            ServersCommand::Launch(name) => gate.launch(&name, caller.runs_this_program()),
         };
         let sent = wire.send(&[reply]);
         wire.wipe();
         sent?;
-    }
-}
-
-/// Whether a process runs the very file that we run, by the kernel's word. The path alone says nothing: another file may be there
-/// by now.
-#[cfg(target_os = "linux")]
-fn runs_this_program(pid: u32) -> bool {
-    let program =
-        |process: &str| rustix::fs::stat(format!("/proc/{process}/exe")).map(|file| (file.st_dev, file.st_ino));
-    matches!((program(&pid.to_string()), program("self")), (Ok(theirs), Ok(ours)) if theirs == ours)
-}
-
-/// It cannot be found out here yet, and who is not known gets no secret.
-#[cfg(not(target_os = "linux"))]
-fn runs_this_program(_pid: u32) -> bool {
-    false
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_process_of_this_very_file_runs_this_program() {
-        assert!(runs_this_program(std::process::id()));
-        assert!(!runs_this_program(1));
-        assert!(!runs_this_program(u32::MAX));
     }
 }

@@ -7,29 +7,30 @@ use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict};
 use callgate_core::entry::{AnomalyBody, CONNECTION_LOST, Draft, Kind, SessionEndBody, SessionStartBody};
-use callgate_core::identity::{Agent, Attribute, Caller, Server, ServerName, SessionId};
+use callgate_core::evidence::Evidence;
+use callgate_core::identity::{Agent, AgentName, Attribute, Caller, Server, ServerName, SessionId};
 use callgate_core::permit::Binding;
 use callgate_core::port::LedgerFailure;
 use callgate_core::refusal::Reason;
 use callgate_core::server::ServerId;
 use callgate_core::verdict::Retry;
-use callgate_ipc::message::{Anomaly, Close, Decide, FromRelay, Open, OpenSession, Refused, ToRelay};
+use callgate_ipc::message::{Anomaly, Close, Decide, FromRelay, Open, Refused, SessionState, ToRelay};
 use callgate_journal::SessionError;
 
 use super::gate::Gate;
+use super::identity;
 use crate::wire::{Broken, Wire};
 
 /// How many calls are decided in one transaction at most; more than a relay may have waiting is never asked.
 const BATCH_MAX: usize = 256;
 
 /// Serves one relay until it closes the session or the connection.
-pub(super) fn serve(mut wire: Wire, connection: u64, pid: u32, gate: &Gate) -> Result<(), Broken> {
+pub(super) fn serve(mut wire: Wire, connection: u64, caller: &identity::Caller, gate: &Gate) -> Result<(), Broken> {
     let FromRelay::Open(open) = wire.receive(None)? else {
-        log::warn!("pid {pid} speaks of a session before it opens one");
+        log::warn!("pid {} speaks of a session before it opens one", caller.pid());
         return Ok(());
     };
-    let agent = gate.agent(open.claim.as_ref(), pid);
-    let mut session = Session::new(open, agent, connection, pid);
+    let mut session = Session::new(open, caller.evidence(), connection, caller.pid());
     match session.begin(gate) {
         Ok(()) => {}
         Err(NotBegun::For(why)) => return wire.send(&[ToRelay::NotOpened(why)]),
@@ -50,6 +51,8 @@ struct Session {
     server: Server,
     /// The registration that the relay started its server from.
     registered: Option<ServerId>,
+    evidence: Evidence,
+    claim: Option<AgentName>,
     agent: Option<Agent>,
     start: SessionStartBody,
     /// Whether its start is in the journal. While the journal refuses, it is not, and no call is decided.
@@ -60,16 +63,16 @@ struct Session {
 }
 
 impl Session {
-    fn new(open: Open, agent: Option<Agent>, connection: u64, pid: u32) -> Self {
+    fn new(open: Open, evidence: Evidence, connection: u64, pid: u32) -> Self {
         let server = Server { id: String::new(), name: open.server };
         let start = SessionStartBody {
             session: open.session.clone(),
             server: server.clone(),
             command: open.command,
-            claim: open.claim.map(String::from),
+            claim: open.claim.as_ref().map(ToString::to_string),
             agent: None,
             unknown: None,
-            ancestry: Vec::new(),
+            ancestry: evidence.ancestors.clone(),
             pid,
             resumed: open.resumed,
         };
@@ -78,7 +81,9 @@ impl Session {
             connection,
             server,
             registered: open.registered,
-            agent,
+            evidence,
+            claim: open.claim,
+            agent: None,
             start,
             begun: false,
             ended: None,
@@ -94,6 +99,11 @@ impl Session {
         // What is registered can be read only where the journal can, and is what the journal says of the server.
         self.server = self.registration(gate)?;
         self.start.server.clone_from(&self.server);
+        (self.agent, self.start.unknown) = match gate.identify(&self.evidence, self.claim.as_ref())? {
+            Ok(agent) => (Some(agent), None),
+            Err(why) => (None, Some(why)),
+        };
+        self.start.agent.clone_from(&self.agent);
         gate.begin_session(&self.start)?;
         self.begun = true;
         Ok(())
@@ -112,13 +122,13 @@ impl Session {
 
     fn serve(&mut self, wire: &mut Wire, gate: &Gate) -> Result<(), Broken> {
         wire.send(&[ToRelay::Opened])?;
-        let _listed = gate.sessions().list(self.connection, self.as_open());
+        let _open = gate.count_session(self.state());
         let mut calls = Vec::new();
         while self.ended.is_none() {
             let mut message = Some(wire.receive(None)?);
             while let Some(next) = message {
                 match next {
-                    FromRelay::Decide(decide) => calls.push(self.call(decide)),
+                    FromRelay::Decide(decide) => calls.push(decide),
                     FromRelay::Outcome(outcome) => gate.note_outcome(&self.id, &outcome),
                     FromRelay::Anomaly(anomaly) => gate.note(self.anomaly(anomaly)),
                     FromRelay::Close(close) => self.ended = Some(close),
@@ -134,14 +144,29 @@ impl Session {
         Ok(())
     }
 
-    fn decide(&mut self, gate: &Gate, calls: Vec<Call>) -> Vec<ToRelay> {
-        let sequences: Vec<u64> = calls.iter().map(|call| call.binding.sequence).collect();
+    fn state(&self) -> SessionState {
+        SessionState {
+            session: self.id.clone(),
+            server: self.server.name.clone(),
+            agent: self.agent.clone(),
+            unknown: self.start.unknown.clone(),
+            pid: self.start.pid,
+            age_ms: 0,
+        }
+    }
+
+    fn decide(&mut self, gate: &Gate, asked: Vec<Decide>) -> Vec<ToRelay> {
+        let sequences: Vec<u64> = asked.iter().map(|decide| decide.sequence).collect();
         let verdicts = match self.begin(gate) {
-            Ok(()) => gate.decide(calls),
-            Err(NotBegun::For(reason)) => {
-                calls.iter().map(|_| Verdict::Refused { reason: reason.clone(), entry: None }).collect()
+            Ok(()) => {
+                // Who was removed has nothing that its name has.
+                self.agent = self.agent.take().filter(|agent| gate.is_enrolled(agent));
+                gate.decide(asked.into_iter().map(|decide| self.call(decide)).collect())
             }
-            Err(NotBegun::Unwritten(failure)) => calls.iter().map(|_| decide::unwritten(&failure)).collect(),
+            Err(NotBegun::For(reason)) => {
+                asked.iter().map(|_| Verdict::Refused { reason: reason.clone(), entry: None }).collect()
+            }
+            Err(NotBegun::Unwritten(failure)) => asked.iter().map(|_| decide::unwritten(&failure)).collect(),
         };
         sequences.into_iter().zip(verdicts).map(|(sequence, verdict)| reply(sequence, verdict)).collect()
     }
@@ -167,16 +192,6 @@ impl Session {
         match &self.caller {
             Some(known) if **known == caller => Arc::clone(known),
             Some(_) | None => Arc::clone(self.caller.insert(Arc::new(caller))),
-        }
-    }
-
-    fn as_open(&self) -> OpenSession {
-        OpenSession {
-            session: self.id.clone(),
-            server: self.server.name.clone(),
-            agent: self.agent.as_ref().map(|agent| agent.name.clone()),
-            pid: self.start.pid,
-            age_ms: 0,
         }
     }
 
@@ -237,10 +252,12 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use callgate_core::digest::Digest;
+    use callgate_identity::{Peer, SystemPeer};
     use callgate_journal::BODY_BYTES_MAX;
 
     use super::*;
     use crate::daemon::gate::tests::Opened;
+    use crate::daemon::identity::Caller;
 
     fn open(command: &str) -> Open {
         Open {
@@ -254,11 +271,11 @@ mod tests {
     }
 
     fn session(command: &str) -> Session {
-        Session::new(open(command), None, 1, 1)
+        Session::new(open(command), Evidence::default(), 1, 1)
     }
 
     fn decide_one(session: &mut Session, opened: &Opened) -> Vec<ToRelay> {
-        let call = session.call(Decide {
+        let asked = Decide {
             sequence: 1,
             frame: Digest::of(b"frame"),
             request_id: "1".to_owned(),
@@ -267,8 +284,8 @@ mod tests {
             protocol_version: None,
             listed: None,
             arguments: "{}".to_owned(),
-        });
-        session.decide(&opened.gate, vec![call])
+        };
+        session.decide(&opened.gate, vec![asked])
     }
 
     #[test]
@@ -292,7 +309,8 @@ mod tests {
         let opened = Opened::new();
         let (daemon, relay) = UnixStream::pair().unwrap();
         Wire::new(relay).send(&[FromRelay::Open(open("true"))]).unwrap();
-        let served = serve(Wire::new(daemon), 1, 1, &opened.gate);
+        let caller = Caller::looked_at(Arc::new(SystemPeer::of(&daemon).unwrap()));
+        let served = serve(Wire::new(daemon), 1, &caller, &opened.gate);
         assert!(matches!(served, Err(Broken::Socket(_))), "{served:?}");
         assert_eq!(opened.kinds(), ["daemon.start", "session.start", "session.end"]);
     }

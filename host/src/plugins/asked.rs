@@ -30,7 +30,7 @@ impl Asked {
     /// The call, or why there can be none.
     pub(crate) fn call(self) -> Result<Call, String> {
         let Self { server, tool, agent, arguments } = self;
-        call(server, tool, agent, arguments.as_ref().map_or("{}", |arguments| arguments.get()))
+        call(server, tool, agent.map(declared), arguments.as_ref().map_or("{}", |arguments| arguments.get()))
     }
 }
 
@@ -38,7 +38,7 @@ impl Asked {
 pub(crate) fn call(
     server: Option<ServerName>,
     tool: String,
-    agent: Option<AgentName>,
+    agent: Option<Agent>,
     arguments: &str,
 ) -> Result<Call, String> {
     let frame = format!(
@@ -59,9 +59,13 @@ pub(crate) fn call(
     Ok(unread(server, tool, agent, arguments))
 }
 
+/// An agent that is only said to be one.
+pub(crate) fn declared(name: AgentName) -> Agent {
+    Agent { id: String::new(), name, evidence: "declared".to_owned() }
+}
+
 /// A call that is made without a frame, and so of a tool that no frame may name as well. `arguments` is one JSON object.
-pub(crate) fn unread(server: Option<ServerName>, tool: String, agent: Option<AgentName>, arguments: &str) -> Call {
-    let agent = agent.map(|name| Agent { id: String::new(), name, evidence: "declared".to_owned() });
+pub(crate) fn unread(server: Option<ServerName>, tool: String, agent: Option<Agent>, arguments: &str) -> Call {
     let caller = Caller {
         agent,
         client: String::new(),

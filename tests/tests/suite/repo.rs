@@ -11,18 +11,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The lines of the Rust files under `folder` that begin with `text`, each behind its file.
-pub(crate) fn lines_under(folder: &str, text: &str) -> Vec<String> {
-    let listed = Command::new("git").args(["ls-files", "-z", folder]).current_dir(root()).output().unwrap();
-    let files = String::from_utf8(listed.stdout).unwrap();
-    let files = files.split('\0').filter(|file| Path::new(file).extension().is_some_and(|extension| extension == "rs"));
-    let lines = files.flat_map(|file| {
-        let source = fs::read_to_string(root().join(file)).unwrap();
-        source.lines().filter(|line| line.starts_with(text)).map(|line| format!("{file}: {line}")).collect::<Vec<_>>()
-    });
-    lines.collect()
-}
-
 /// Direct dependencies of each workspace crate, those of its build script included, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))

@@ -69,7 +69,10 @@ fn run<Set>(
     begin: impl Fn(&Home, &Set, &[Case]),
     end: impl Fn(&Home, &Set, &[Case]),
 ) -> BTreeMap<String, Value> {
-    let home = Home::believing();
+    let agents: BTreeSet<&str> =
+        sets.iter().flat_map(|(_, cases)| cases).filter_map(|case| case.agent.as_deref()).collect();
+    // A session that says nothing of itself could be any of them, and so is nobody's.
+    let home = Home::knowing(&agents.into_iter().collect::<Vec<_>>());
     let mut sessions = Sessions { home: &home, open: BTreeMap::new() };
     for (number, (set, cases)) in sets.iter().enumerate() {
         begin(&home, set, cases);

@@ -40,7 +40,7 @@ impl Running {
         match self {
             Self::No => Check::ok(check, "not running; it starts by itself when it is needed"),
             Self::Yes(Status { pid, sessions, .. }) => {
-                Check::ok(check, format!("running (pid {pid}), of this build, {} sessions", sessions.len()))
+                Check::ok(check, format!("running (pid {pid}), of this build, {sessions} sessions"))
             }
             Self::Unusable(Failure { message, hint, .. }) => {
                 let hint = hint.clone().unwrap_or_else(|| "callgate daemon restart".to_owned());

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use callgate_core::agent::Agents;
 use callgate_core::grant::GrantsOf;
 use callgate_core::identity::AgentName;
 use callgate_core::policy::{Conflict, PolicyChange, PolicyItem, PolicyKey, apply};
@@ -71,7 +72,8 @@ impl Gate {
         };
         match open.journal.change_policy(changes, generation, swap) {
             Ok(PolicyChanged { items, .. }) => {
-                let warnings = made.warnings.into_iter().chain(unbound(&items, &changed.items)).collect();
+                let warnings = made.warnings.into_iter().chain(unbound(&items, &changed.items));
+                let warnings = warnings.chain(nobody(&items, &changed.items, &open.agents())).collect();
                 CommandReply::Changed(told(items, warnings))
             }
             Err(error) => self.unchanged(&error),
@@ -125,6 +127,18 @@ fn unbound(changed: &[(u64, PolicyItem)], in_force: &[PolicyItem]) -> Vec<String
     let touched: BTreeSet<&AgentName> = changed.iter().filter_map(|(_, item)| granted(item)).collect();
     let warn = |agent: &&AgentName| format!("agent {agent} has no grant any more: only rules and budgets limit it now");
     touched.difference(&bound).map(warn).collect()
+}
+
+/// Warns of agents that were just named and that no session can be.
+fn nobody(changed: &[(u64, PolicyItem)], in_force: &[PolicyItem], agents: &Agents) -> Vec<String> {
+    let named: BTreeSet<&AgentName> =
+        changed.iter().filter(|(_, item)| in_force.contains(item)).filter_map(|(_, item)| item.agent()).collect();
+    let warn = |agent: &&AgentName| {
+        format!(
+            "no agent named {agent} is enrolled, and until one is, this binds nobody: callgate agent add {agent} PROGRAM"
+        )
+    };
+    named.iter().filter(|agent| agents.named(agent).is_none()).map(warn).collect()
 }
 
 const fn granted(item: &PolicyItem) -> Option<&AgentName> {

@@ -12,7 +12,7 @@ use callgate_ipc::message::{CommandReply, Fault};
 use callgate_ipc::servers::{AddServer, Launch, Secrets, ServersReply, SetCredential};
 use callgate_journal::ServersError;
 
-use super::{Gate, Open, lock};
+use super::{Gate, Open, lock, random_bits};
 use crate::plugins::store;
 use crate::stores;
 
@@ -150,17 +150,17 @@ impl Gate {
     }
 
     /// What a relay is to start for a server. Secrets are given only to a relay that `is_ours`.
-    pub(in crate::daemon) fn launch(&self, name: &ServerName, is_ours: impl FnOnce() -> bool) -> ServersReply {
+    pub(in crate::daemon) fn launch(&self, name: &ServerName, is_ours: bool) -> ServersReply {
         answer(self.try_launch(name, is_ours))
     }
 
-    fn try_launch(&self, name: &ServerName, is_ours: impl FnOnce() -> bool) -> Result<ServersReply, ServersReply> {
+    fn try_launch(&self, name: &ServerName, is_ours: bool) -> Result<ServersReply, ServersReply> {
         let (_, registry) = self.registry()?;
         let Some(server) = registry.named(name) else { return Ok(ServersReply::NotRegistered) };
-        if !server.env.is_empty() && !is_ours() {
+        if !server.env.is_empty() && !is_ours {
             log::warn!("a process that does not run this program asked for the credentials of {name}");
             return Err(ServersReply::NotLaunched {
-                message: "credentials are given only to a relay of this very build".to_owned(),
+                message: "credentials are given only to a relay of this very build; if callgate was installed anew: callgate daemon restart".to_owned(),
             });
         }
         let secret = |variable| self.secret(&registry, server, variable);
@@ -297,13 +297,7 @@ fn warnings(command: &[String]) -> Vec<String> {
 }
 
 fn new_id() -> Result<ServerId, ServersReply> {
-    let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(|error| ServersReply::Failed {
-        message: format!("no randomness to be had: {error}"),
-        hint: None,
-        fault: Fault::Environment,
-    })?;
-    Ok(ServerId::from_random(bits))
+    random_bits().map(ServerId::from_random).map_err(failed)
 }
 
 fn sealed() -> ServersReply {

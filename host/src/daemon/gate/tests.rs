@@ -1,10 +1,12 @@
 //! The gate over a real journal, with plugins that do what no shipped one does.
 
+use callgate_core::agent::Named;
 use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::entry::Outcome;
 use callgate_core::evaluate::{ChainDefault, Member};
 use callgate_core::policy::{PolicyChange, PolicyItem};
+use callgate_ipc::agents::Enrol;
 use callgate_ipc::message::Fault;
 use callgate_journal::{Filter, PolicyError, Reader};
 use callgate_plugin::{Limits, Link};
@@ -13,7 +15,6 @@ use tempfile::TempDir;
 
 use self::fixture::{Guest, allow, engine, ready};
 use super::*;
-use crate::daemon::identity::Unestablished;
 use crate::daemon::plugins::Plugins;
 use crate::environment::Environment;
 
@@ -75,7 +76,7 @@ fn gate(home: &Home) -> Gate {
     Gate::new(
         home.clone(),
         Config::load(&home.config_file()).unwrap(),
-        Arc::new(Unestablished),
+        None,
         Stores::new(home.sealed_file(), None).unwrap(),
     )
 }
@@ -113,7 +114,7 @@ fn a_change_that_was_committed_unseen_is_in_force_from_the_next_call_on() {
     let gate = gate(&home);
     gate.open();
     let allowed = |gate: &Gate| {
-        let verdicts = gate.decide(vec![imagined(question("{}")).ok().unwrap()]);
+        let verdicts = gate.decide(vec![imagined(question("{}"), &Agents::default()).ok().unwrap()]);
         matches!(verdicts[..], [Verdict::Permitted(_)])
     };
     assert!(allowed(&gate));
@@ -285,7 +286,7 @@ fn a_broken_plugin_denies_where_it_is_asked_and_does_not_keep_the_others_from_ch
     let plugins = Plugins::new(home, Ok(engine.clone()));
     let state = gate.state_with(Arc::new(Policies::of(load, ChainDefault::Deny, plugins)));
     *gate.state() = state;
-    let code = |gate: &Gate| match &gate.decide(vec![imagined(question("{}")).ok().unwrap()])[..] {
+    let code = |gate: &Gate| match &gate.decide(vec![imagined(question("{}"), &Agents::default()).ok().unwrap()])[..] {
         [Verdict::Refused { reason, .. }] => reason.code,
         other => panic!("{other:?}"),
     };
@@ -307,6 +308,12 @@ fn a_warning_is_told_once_and_only_of_what_is_new() {
         other => panic!("{other:?}"),
     };
     let add = |item: Value| warnings(gate.change(adding(item)));
+    // Nobody is called so yet; from here on somebody is.
+    assert_eq!(add(grant("x", json!({ "path": "/srv/**" }))).len(), 1);
+    let this = Named { program: std::env::current_exe().unwrap().to_str().unwrap().to_owned(), script: None };
+    let program = callgate_identity::program::find(&this, None).unwrap();
+    let enrolled = gate.enrol(Enrol { name: "a".parse().unwrap(), program, via: Vec::new() });
+    assert!(matches!(enrolled, CommandReply::AgentChanged(_)), "{enrolled:?}");
     assert_eq!(add(grant("read", json!({ "path": "/srv/**" }))), [""; 0]);
     let widened = add(grant("re*", json!({})));
     assert!(widened.len() == 1 && widened[0].contains("path=/srv/**"), "{widened:?}");
@@ -340,7 +347,7 @@ fn an_imagined_call_is_read_as_the_relay_reads_one() {
     let deep = |levels: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(levels), "]".repeat(levels));
     // The message and its params are two levels more.
     for arguments in ["{}", r#" {"a": 1} "#, &deep(125)] {
-        let Ok(call) = imagined(question(arguments)) else { panic!("{arguments} is refused") };
+        let Ok(call) = imagined(question(arguments), &Agents::default()) else { panic!("{arguments} is refused") };
         assert_eq!(&*call.arguments, arguments.trim());
     }
     let refused = [
@@ -356,7 +363,7 @@ fn an_imagined_call_is_read_as_the_relay_reads_one() {
         (r#"{},"name":"read_file""#, "(repeated-key)"),
     ];
     for (arguments, expected) in refused {
-        let Err(reply) = imagined(question(arguments)) else { panic!("{arguments} passes") };
+        let Err(reply) = imagined(question(arguments), &Agents::default()) else { panic!("{arguments} passes") };
         let CommandReply::Failed { message, hint: Some(_), fault: Fault::Request } = reply else {
             panic!("{reply:?}");
         };

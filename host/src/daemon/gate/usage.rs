@@ -86,7 +86,7 @@ fn counted_call(budget: &BudgetEntry) -> Call {
         Tools::Named(tool) => tool,
         Tools::All => "-".to_owned(),
     };
-    asked::unread(server, tool, agent, "{}")
+    asked::unread(server, tool, agent.map(asked::declared), "{}")
 }
 
 /// Who spent how much, those who spent most first.

@@ -238,6 +238,12 @@ fn a_peer_that_never_reads_does_not_keep_the_daemon_from_stopping() {
         [&length(4 + head.len())[..], &length(head.len()), head.as_bytes()].concat()
     };
     peer.write_all(&message(json!({ "build": callgate::BUILD, "purpose": "command" }))).unwrap();
+    let mut greeting = Vec::new();
+    while !callgate_tests::session::contains(&greeting, b"welcome") {
+        let mut part = [0; 256];
+        let read = peer.read(&mut part).unwrap();
+        greeting.extend_from_slice(&part[..read]);
+    }
     // Answers fill the way to us until the daemon can write no more, and then questions the way to the daemon.
     peer.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
     while peer.write_all(&message(json!("status"))).is_ok() {}
