@@ -11,6 +11,7 @@ use callgate_tests::program;
 use crate::kill::is_sound;
 
 const GUIDE: &str = include_str!("../../../docs/guide/first-plugin.md");
+const AGENTS: &str = include_str!("../../../docs/guide/agents.md");
 
 /// One block of a guide: the file it is, if it is one, and its text. What is in `sh` is run.
 struct Block {
@@ -100,6 +101,32 @@ fn the_first_plugin_is_built_installed_and_refuses_a_call() {
     for machine in [folder.path().to_str().unwrap(), root().to_str().unwrap()] {
         assert!(!text.contains(machine), "{machine} is in the component");
     }
+}
+
+#[test]
+fn the_guide_to_agents_enrols_refreshes_and_removes_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new();
+    fs::copy("/bin/sh", folder.path().join("cursor")).unwrap();
+    // What is in `text` is about programs that this machine need not have.
+    let blocks: Vec<Block> = blocks(AGENTS).into_iter().filter(|block| block.language == "sh").collect();
+    let callgate = home.prepare(&[]);
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", &script(&blocks)]).current_dir(folder.path());
+    bash.envs(callgate.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let path = std::env::var("PATH").unwrap();
+    bash.env("PATH", format!("{}:{path}", program::callgate().parent().unwrap().display()));
+    let read = Finished::of(&mut bash).exits(0);
+    for said in [
+        "enrolled: cursor: ",
+        "deny: delete_file (rules: deny delete_file (agent cursor))",
+        "unchanged: cursor: ",
+        "removed: cursor: ",
+    ] {
+        assert!(read.stdout.contains(said), "{said:?} is not in\n{}\n{}", read.stdout, read.stderr);
+    }
+    assert!(read.stderr.contains("this binds nobody: 2 rules"), "{}", read.stderr);
+    is_sound(&home);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod doctor;
 mod fail_closed;
 mod grants;
 mod guide;
+mod identity;
 mod kill;
 mod lifecycle;
 mod parsers;
