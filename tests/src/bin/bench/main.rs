@@ -11,6 +11,7 @@
 mod calls;
 mod commit;
 mod decision;
+mod identity;
 mod policy;
 mod report;
 mod start;
@@ -32,8 +33,14 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 fn main() -> ExitCode {
     let mut options = Options { check: false, rounds: ROUNDS };
-    for argument in std::env::args().skip(1) {
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
+            // What it starts itself, to look at.
+            "connect" => {
+                identity::connect(Path::new(&arguments.next().unwrap_or_default()));
+                return ExitCode::SUCCESS;
+            }
             "--check" => options.check = true,
             "--quick" => options.rounds = ROUNDS_QUICK,
             other => {
@@ -98,6 +105,7 @@ fn measure(places: &Places, rounds: usize) -> Report {
     }
     report.section("start (ms)");
     start::measure(&mut report, places, rounds);
+    identity::measure(&mut report, rounds);
     report.section("resident after 1,000 calls (MB)");
     start::measure_memory(&mut report, places);
     report
@@ -121,6 +129,7 @@ mod bars {
     pub(crate) const RELAY_START_MS: Bar = Bar::at_most(10.0, "a relay's start over the bare server's, warm daemon");
     pub(crate) const CREDENTIAL_START_MS: Bar =
         Bar::at_most(15.0, "a registered server's start with a credential over one without, sealed file");
+    pub(crate) const IDENTITY_MS: Bar = Bar::at_most(1.0, "who a session is, eight programs above its relay");
     pub(crate) const DAEMON_WARM_MS: Bar = Bar::at_most(100.0, "the daemon ready, compiled before");
     pub(crate) const DAEMON_FIRST_MS: Bar = Bar::at_most(3_000.0, "the daemon ready at its very first start");
     pub(crate) const RELAY_MB: Bar = Bar::at_most(6.0, "the relay's memory");
