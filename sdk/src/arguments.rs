@@ -32,7 +32,7 @@ pub struct Arguments<'a>(Vec<(Text<'a>, &'a RawValue)>);
 pub struct Argument<'a>(&'a RawValue);
 
 impl<'a> Arguments<'a> {
-    /// Reads [`Call::arguments`](crate::Call::arguments); `None` for what is no JSON object, which the host shows no plugin.
+    /// Reads [`Call::arguments_json`](crate::Call::arguments_json); `None` for what is no JSON object, which the host shows no plugin.
     /// That no key stands twice is the host's promise as well, and not looked at again.
     pub fn read(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()

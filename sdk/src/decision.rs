@@ -1,6 +1,19 @@
 //! Building answers.
 
-use crate::{Charge, Decision, Denial, Occasion, Pointer, Question, Retry, Rule, Subject, Verdict, Window};
+use crate::{Charge, Denial, Occasion, Pointer, Question, Retry, Rule, Subject, Verdict, Window};
+
+/// A policy's whole answer to one call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Decision {
+    /// What it says.
+    pub verdict: Verdict,
+    /// The rule that gave the verdict; `None` when nothing in the settings spoke.
+    pub rule: Option<Rule>,
+    /// What else a person should know.
+    pub notes: Vec<String>,
+    /// What the call consumes.
+    pub charges: Vec<Charge>,
+}
 
 impl Decision {
     /// Yes, as far as this plugin is concerned. Counts only where the operator lets the instance grant.

@@ -47,8 +47,10 @@ macro_rules! export {
             }
 
             impl $crate::bindings::exports::callgate::policy::call_policy::Guest for Plugin {
-                fn decide(call: $crate::Call) -> $crate::Decision {
-                    SLOT.decide(&call)
+                fn decide(
+                    call: $crate::bindings::callgate::policy::types::Call,
+                ) -> $crate::bindings::callgate::policy::types::Decision {
+                    SLOT.decide(call)
                 }
             }
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::bindings::callgate::policy::types;
 use crate::bounds::{shorten_decision, shorten_errors, shorten_warnings};
 use crate::{Call, Decision, Policy, SettingsError, SettingsErrors, SettingsWarning, settings};
 
@@ -21,11 +22,11 @@ pub(crate) fn configure<P: Policy>(settings: &str) -> Result<(P, Vec<SettingsWar
     }
 }
 
-/// Asks a policy, and brings its answer within the contract's bounds.
-pub(crate) fn decide<P: Policy>(policy: &P, call: &Call) -> Decision {
-    let mut decision = policy.decide(call);
+/// Asks a policy, and brings its answer within the contract's bounds; beside it, whether the answer rests on the arguments.
+pub(crate) fn decide<P: Policy>(policy: &P, call: &Call) -> (Decision, bool) {
+    let (mut decision, rests_on_arguments) = call.noticing(|call| policy.decide(call));
     shorten_decision(&mut decision);
-    decision
+    (decision, rests_on_arguments)
 }
 
 /// The one policy of a component's instance.
@@ -49,7 +50,9 @@ impl<P: Policy> Slot<P> {
     }
 
     /// The contract's `call-policy.decide`.
-    pub fn decide(&self, call: &Call) -> Decision {
-        decide(self.0.get().expect("the host configures an instance before it asks it"), call)
+    pub fn decide(&self, call: types::Call) -> types::Decision {
+        let policy = self.0.get().expect("the host configures an instance before it asks it");
+        let (Decision { verdict, rule, notes, charges }, rests_on_arguments) = decide(policy, &call.into());
+        types::Decision { verdict, rule, notes, charges, any_arguments: !rests_on_arguments }
     }
 }

@@ -12,6 +12,7 @@ pub mod arguments;
 #[doc(hidden)]
 pub mod bindings;
 pub mod bounds;
+mod call;
 mod decision;
 mod export;
 #[doc(hidden)]
@@ -29,10 +30,12 @@ pub mod testing;
 pub use callgate_match as matching;
 
 pub use bindings::callgate::policy::types::{
-    Agent, Annotations, Attribute, Calendar, CalendarUnit, Call, Caller, Charge, Decision, Denial, Occasion, Question,
-    Retry, Rule, Server, Subject, Tool, Verdict, Visibility, Window,
+    Agent, Annotations, Attribute, Calendar, CalendarUnit, Caller, Charge, Denial, Occasion, Question, Retry, Rule,
+    Server, Subject, Tool, Verdict, Visibility, Window,
 };
 pub use bindings::exports::callgate::policy::lifecycle::{SettingsError, SettingsWarning};
+pub use call::Call;
+pub use decision::Decision;
 pub use name::{NAME_BYTES_MAX, NAME_FORM, is_name};
 pub use pointer::Pointer;
 pub use policy::{Policy, SettingsErrors};

@@ -45,7 +45,8 @@ pub trait Policy: Sized + Send + Sync + 'static {
     /// all of it at once; what is only odd is added to `warnings`.
     fn configure(settings: Self::Settings, warnings: &mut Vec<SettingsWarning>) -> Result<Self, SettingsErrors>;
 
-    /// Answers one call. Must give the same answer for the same settings and call, always.
+    /// Answers one call. Must give the same answer for the same settings and call, always. Looks at caller and tool first, and
+    /// at the arguments only where the answer rests on them: the host may give any other answer again without asking.
     fn decide(&self, call: &Call) -> Decision;
 }
 

@@ -17,6 +17,7 @@
 //! let harness = Harness::<NoShell>::new("{}").unwrap();
 //! let call = Call::new("fs", "shell").agent("cursor").arguments(r#"{"command": "ls"}"#);
 //! assert_eq!(harness.decide(&call), Decision::deny("no-shell", "shells are not allowed"));
+//! assert!(!harness.rests_on_arguments(&call));
 //! ```
 
 mod call;
@@ -61,9 +62,22 @@ impl<P: Policy> Harness<P> {
     /// # Panics
     /// When the answer breaks a bound that the contract states: the host would refuse it.
     pub fn decide(&self, call: &Call) -> Decision {
-        let decision = guest::decide(&self.policy, call);
+        self.ask(call).0
+    }
+
+    /// Whether the policy's answer to a call rests on the call's arguments. Where it does not, the host may give it again for
+    /// the same caller and tool without asking.
+    ///
+    /// # Panics
+    /// As [`decide`](Self::decide).
+    pub fn rests_on_arguments(&self, call: &Call) -> bool {
+        self.ask(call).1
+    }
+
+    fn ask(&self, call: &Call) -> (Decision, bool) {
+        let (decision, rests_on_arguments) = guest::decide(&self.policy, call);
         assert_eq!(broken_bound(&decision), None, "the host would refuse this answer: {decision:?}");
-        decision
+        (decision, rests_on_arguments)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Call {
 }
 
 /// What a server said of a tool: claims of an untrusted party.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Listed {
     /// MCP `ToolAnnotations`; `None` when the definition has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct Listed {
 }
 
 /// MCP `ToolAnnotations`; `None` where the server said nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Annotations {
     /// `readOnlyHint`
     #[serde(default, rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]

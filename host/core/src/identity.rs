@@ -152,7 +152,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// An established agent. There is no value for "anonymous": a call whose agent is not established carries none.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Agent {
     /// Immutable, `agt_…`.
     pub id: String,
@@ -163,7 +163,7 @@ pub struct Agent {
 }
 
 /// The server a call goes to.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Server {
     /// Immutable, `srv_…`; empty for a server that nobody registered.
     pub id: String,
@@ -179,7 +179,7 @@ impl Server {
 }
 
 /// An additive fact about a caller for which there is no typed field (`wit/`, `types.attribute`).
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Attribute {
     /// Lower-case kebab, dotted by topic.
     pub name: String,
@@ -188,7 +188,7 @@ pub struct Attribute {
 }
 
 /// The side that asks.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Caller {
     /// `None` while no agent is established.
     pub agent: Option<Agent>,

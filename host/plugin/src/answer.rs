@@ -33,7 +33,7 @@ impl From<Broken> for Failure {
 
 /// Checks a decision and makes it core's.
 pub(crate) fn answer(decision: types::Decision) -> Result<Answer, Broken> {
-    let types::Decision { verdict, rule, notes, charges } = decision;
+    let types::Decision { verdict, rule, notes, charges, any_arguments: _ } = decision;
     if charges.len() > CHARGES_MAX {
         return Err(Broken(format!("it has {} charges, more than {CHARGES_MAX}", charges.len())));
     }
@@ -173,7 +173,13 @@ mod tests {
     use super::*;
 
     fn allow() -> types::Decision {
-        types::Decision { verdict: types::Verdict::Allow, rule: None, notes: Vec::new(), charges: Vec::new() }
+        types::Decision {
+            verdict: types::Verdict::Allow,
+            rule: None,
+            notes: Vec::new(),
+            charges: Vec::new(),
+            any_arguments: false,
+        }
     }
 
     fn deny(code: &str, message: &str) -> types::Decision {

@@ -72,19 +72,22 @@ impl Plugin {
 
 impl Configured {
     /// What the plugin says of a call. A plugin without the call hook abstains. Runs on the calling thread and needs 1 MiB of
-    /// its stack. Where it failed too often for the call's agent it is not asked.
+    /// its stack. Where it failed too often for the call's agent it is not asked, and neither where it is kept
+    /// ([`Life::Kept`]) and gave an answer to the same caller and tool that holds whatever the arguments.
     pub fn decide(&self, call: &Call) -> Result<Answer, Failure> {
         let agent = call.caller.agent.as_ref();
         self.breakers.check(agent)?;
         let outcome = self.pool.decide(call);
+        // An answer that was given again counts like any other: what is weighed is how many of an agent's calls fail.
         self.breakers.note(agent, &outcome);
         outcome
     }
 
-    /// What the plugin would say of a call that nobody makes: whether it fails is not held against it, nor for it.
+    /// What the plugin would say of a call that nobody makes: whether it fails is not held against it, nor for it. It is asked
+    /// in any case, so that a person hears its own words and not those of an earlier call.
     pub fn imagine(&self, call: &Call) -> Result<Answer, Failure> {
         self.breakers.look(call.caller.agent.as_ref())?;
-        self.pool.decide(call)
+        self.pool.ask(call).map(|said| said.answer)
     }
 
     /// For whom it is not asked any more.

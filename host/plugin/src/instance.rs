@@ -70,6 +70,13 @@ pub(crate) struct Instance {
     _place: Place,
 }
 
+/// What an instance says of one call.
+pub(crate) struct Said {
+    pub(crate) answer: Answer,
+    /// It would say the same whatever the arguments, and wrote nothing.
+    pub(crate) holds_for_any_arguments: bool,
+}
+
 /// Why there is no instance.
 #[derive(Debug)]
 pub(crate) enum Stillborn {
@@ -133,15 +140,17 @@ impl Instance {
     }
 
     /// Asks it about one call. A plugin without that hook has nothing to say.
-    pub(crate) fn decide(&mut self, plugin: &Loaded, name: &str, call: &Call) -> Result<Answer, Failure> {
+    pub(crate) fn decide(&mut self, plugin: &Loaded, name: &str, call: &Call) -> Result<Said, Failure> {
         let Self { store, call_policy: Some(hook), .. } = self else {
-            return Ok(ABSTENTION);
+            return Ok(Said { answer: ABSTENTION, holds_for_any_arguments: true });
         };
         let texts = Texts::of(call);
         let decision = enter(plugin, store, name, Some(call), plugin.limits.call(), |store| {
             hook.call_decide(store, texts.call(call))
         })?;
-        Ok(answer(decision)?)
+        // What it writes for one call is about that call, whatever it claims.
+        let holds_for_any_arguments = decision.any_arguments && store.data().log.was_silent();
+        Ok(Said { answer: answer(decision)?, holds_for_any_arguments })
     }
 
     /// How much of the fuel of the last entry is left.

@@ -22,6 +22,7 @@ mod limits;
 mod load;
 mod log;
 mod manifest;
+mod memo;
 mod pool;
 mod scope;
 mod settings;

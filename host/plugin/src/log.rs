@@ -61,6 +61,8 @@ pub(crate) struct LogBook {
     bytes: usize,
     lines: Vec<LogLine>,
     dropped: u64,
+    /// Whether nothing was written the last time that it was asked something.
+    was_silent: bool,
     /// The last line of level `error`, bound or no bound: a panic hook writes the panic's text there just before it traps.
     last_error: Option<String>,
 }
@@ -73,6 +75,7 @@ impl LogBook {
             bytes: 0,
             lines: Vec::new(),
             dropped: 0,
+            was_silent: true,
             last_error: None,
         }
     }
@@ -102,9 +105,15 @@ impl LogBook {
         self.last_error.as_deref()
     }
 
+    /// Whether nothing was written the last time that it was asked something, what was over the bound included.
+    pub(crate) const fn was_silent(&self) -> bool {
+        self.was_silent
+    }
+
     /// Hands over what was written, if anything was, and starts anew.
     pub(crate) fn deliver(&mut self, sink: &dyn LogSink, plugin: &str, call: Option<&Call>) {
-        if !self.lines.is_empty() || self.dropped > 0 {
+        self.was_silent = self.lines.is_empty() && self.dropped == 0;
+        if !self.was_silent {
             sink.take(LogBatch { plugin, call, lines: &self.lines, dropped: self.dropped });
         }
         self.lines.clear();

@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 use callgate_core::call::Call;
 use callgate_core::verdict::{Answer, Failure};
 
-use crate::instance::{Instance, Stillborn, Unconfigured};
+use crate::instance::{Instance, Said, Stillborn, Unconfigured};
 use crate::load::Loaded;
+use crate::memo::Memo;
 use crate::settings::SettingsWarning;
 
 /// How long an instance lives. A plugin is a pure function of its settings and the call, so it answers the same either way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// Kept between calls, until it fails. For plugins that are trusted to forget one call before the next.
+    /// Kept between calls, until it fails, and so are answers that hold whatever the arguments. For plugins that are trusted to
+    /// forget one call before the next.
     Kept {
         /// How many are kept; one a core is as many as can be at work. The first is made at once, others when calls meet. At least
         /// one.
@@ -45,6 +47,8 @@ pub(crate) struct Pool {
     plugin: Arc<Loaded>,
     settings: String,
     life: Life,
+    /// Of kept instances only: what a fresh one says must not reach another call.
+    memo: Option<Memo>,
     shelf: Mutex<Shelf>,
     changed: Condvar,
 }
@@ -71,29 +75,46 @@ impl Pool {
     ) -> Result<(Arc<Self>, Vec<SettingsWarning>), Unconfigured> {
         let (instance, warnings) = configured(&plugin, &name, &settings)?;
         let shelf = Shelf { ready: vec![instance], alive: 1, ..Shelf::default() };
-        let pool = Self { name, plugin, settings, life, shelf: Mutex::new(shelf), changed: Condvar::new() };
-        let pool = Arc::new(pool);
+        let memo = match life {
+            Life::Kept { .. } => Some(Memo::default()),
+            Life::Fresh { .. } => None,
+        };
+        let (shelf, changed) = (Mutex::new(shelf), Condvar::new());
+        let pool = Arc::new(Self { name, plugin, settings, life, memo, shelf, changed });
         if matches!(life, Life::Fresh { ready } if ready > 1) {
             pool.order(None);
         }
         Ok((pool, warnings))
     }
 
-    /// Asks one instance about one call.
+    /// What the plugin says of one call: given again where an answer is kept that holds for it, else asked for.
     pub(crate) fn decide(self: &Arc<Self>, call: &Call) -> Result<Answer, Failure> {
         self.can_judge(call)?;
+        if let Some(answer) = self.memo.as_ref().and_then(|memo| memo.recall(call)) {
+            return Ok(answer);
+        }
+        let Said { answer, holds_for_any_arguments } = self.ask(call)?;
+        if let Some(memo) = self.memo.as_ref().filter(|_| holds_for_any_arguments) {
+            memo.keep(call, &answer);
+        }
+        Ok(answer)
+    }
+
+    /// Asks one instance about one call, whatever was said before.
+    pub(crate) fn ask(self: &Arc<Self>, call: &Call) -> Result<Said, Failure> {
+        self.can_judge(call)?;
         let mut taken = Taken { pool: self, instance: Some(self.take()?) };
-        let answer =
+        let said =
             taken.instance.as_mut().expect("it was put there just now").decide(&self.plugin, &self.name, call)?;
         taken.give_back();
-        Ok(answer)
+        Ok(said)
     }
 
     /// Asks a fresh instance about one call; what it says, and how much fuel that took.
     pub(crate) fn measure(&self, call: &Call) -> (Result<Answer, Failure>, u64) {
         match self.can_judge(call).and_then(|()| self.make()) {
             Ok(mut instance) => {
-                let outcome = instance.decide(&self.plugin, &self.name, call);
+                let outcome = instance.decide(&self.plugin, &self.name, call).map(|said| said.answer);
                 (outcome, self.plugin.limits.fuel.saturating_sub(instance.fuel_left()))
             }
             Err(failure) => (Err(failure), 0),
@@ -298,6 +319,74 @@ fn serve(work: &Receiver<Job>) {
         drop(spent);
         if let Some(pool) = pool.upgrade() {
             pool.stock();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use callgate_core::digest::Digest;
+    use callgate_core::identity::{Agent, Caller, Server, SessionId};
+    use callgate_core::permit::Binding;
+
+    use super::*;
+    use crate::engine::Engine;
+    use crate::limits::Limits;
+    use crate::log::{LogBatch, LogSink};
+
+    struct Silence;
+
+    impl LogSink for Silence {
+        fn take(&self, _: LogBatch<'_>) {}
+    }
+
+    fn call(agent: &str) -> Call {
+        let agent = Agent { id: format!("agt_{agent}"), name: agent.parse().unwrap(), evidence: "declared".to_owned() };
+        let server = Server { id: String::new(), name: "fs".parse().unwrap() };
+        let caller = Caller { agent: Some(agent), client: String::new(), server, attributes: Vec::new() };
+        Call {
+            binding: Binding { connection: 1, sequence: 1, frame: Digest::of(b"frame") },
+            session: SessionId::from_random([1; 16]),
+            request_id: "1".to_owned(),
+            caller: Arc::new(caller),
+            tool: "read_file".to_owned(),
+            listed: None,
+            arguments: r#"{"path":"/tmp","n":1}"#.into(),
+            arguments_digest: Digest::of(b"arguments"),
+        }
+    }
+
+    #[test]
+    fn the_shipped_components_look_at_arguments_only_where_they_have_to() {
+        let limits = Limits { deadline_ms: 60_000, configure_deadline_ms: 60_000, ..Limits::SHIPPED };
+        let engine = Engine::new(limits, None, Arc::new(Silence)).unwrap();
+        let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/dist");
+        let plain = r#"{"budgets":[{"limit":9,"all_tools":true}]}"#;
+        let cap =
+            r#"{"budgets":[{"limit":9,"all_tools":true},{"limit":9,"tool":"read_file","amount":{"argument":"n"}}]}"#;
+        let loops = r#"{"loops":{"times":3,"seconds":10}}"#;
+        let grant = r#"{"grants":[{"agent":"zed","server":"fs","tool":"*","args":{"path":"/**"}},
+            {"agent":"cursor","server":"fs","tool":"*"}]}"#;
+        for (name, settings, agent, expected) in [
+            ("rules", r#"{"rules":[{"effect":"ask","tool":"read_*"}]}"#, "cursor", true),
+            ("budget", plain, "cursor", true),
+            ("budget", cap, "cursor", false),
+            ("budget", loops, "cursor", false),
+            ("arguments", grant, "cursor", true),
+            ("arguments", grant, "other", true),
+            ("arguments", grant, "zed", false),
+        ] {
+            let component = std::fs::read(dist.join(name).with_extension("wasm")).unwrap();
+            let loaded = engine.load(&component).unwrap().0;
+            let (pool, _) = Pool::new(loaded, name.to_owned(), settings.to_owned(), Life::Fresh { ready: 0 }).unwrap();
+            let said = pool.ask(&call(agent)).unwrap();
+            assert_eq!(
+                said.holds_for_any_arguments, expected,
+                "{name} of {settings}, asked by {agent}: {:?}",
+                said.answer
+            );
         }
     }
 }

@@ -55,7 +55,7 @@ impl Grants {
         if let Some(free) = naming.iter().find(|place| self.grants[**place].args.is_empty()) {
             return self.granted(*free);
         }
-        let Some(arguments) = Arguments::read(&call.arguments) else {
+        let Some(arguments) = Arguments::read(call.arguments_json()) else {
             return Decision::deny("argument", "the arguments are no JSON object").retry(Retry::Changed);
         };
         // Of those that fail equally often the earliest.

@@ -127,7 +127,7 @@ fn numbers_are_what_is_written() {
 
 #[test]
 fn arguments_that_cannot_be_read_meet_no_constraint() {
-    let call = Call { arguments: "[]".to_owned(), ..git_log("{}") };
+    let call = git_log("{}").arguments_unread("[]");
     let expected = Decision::deny("argument", "the arguments are no JSON object").retry(Retry::Changed);
     assert_eq!(projects().decide(&call), expected);
 }
@@ -160,7 +160,7 @@ fn scan(grants: &[Value], call: &Call) -> &'static str {
     if !grants.iter().any(|grant| grant["agent"] == **agent) {
         return "abstain";
     }
-    let arguments = Arguments::read(&call.arguments).unwrap();
+    let arguments = Arguments::read(call.arguments_json()).unwrap();
     let names = |grant: &&Value| {
         grant["agent"] == **agent
             && grant["server"] == call.caller.server.name
@@ -178,6 +178,19 @@ fn scan(grants: &[Value], call: &Call) -> &'static str {
         (false, true) => "allow",
         (false, false) => "argument",
     }
+}
+
+#[test]
+fn arguments_are_looked_at_only_where_every_grant_of_the_tool_constrains_them() {
+    let constrained = json!({"agent": "my-agent", "server": "git", "tool": "git_*", "args": {"repo_path": PROJECTS}});
+    let free = json!({"agent": "my-agent", "server": "git", "tool": "git_log"});
+    let call = Call::new("git", "git_log").agent("my-agent");
+    let rests = |entries: &[&Value], call: &Call| grants(&json!(entries)).rests_on_arguments(call);
+    assert!(rests(&[&constrained], &call));
+    assert!(!rests(&[&constrained, &free], &call), "a free grant allows it whatever they are");
+    assert!(!rests(&[&constrained], &Call::new("git", "push").agent("my-agent")), "no grant names the tool");
+    assert!(!rests(&[&constrained], &Call::new("git", "git_log").agent("other")), "another agent");
+    assert!(!rests(&[&constrained], &Call::new("git", "git_log")), "no agent");
 }
 
 proptest! {
@@ -213,7 +226,7 @@ proptest! {
     fn no_arguments_make_it_fail(arguments in r#"\{?("[ab.\\u0"]{0,4}"|[:,\[\]{}\s0-9e.-]|null|.){0,12}\}?"#) {
         let args = json!({"a": "*", "a.b": "re:x", "b": "/x/**"});
         let harness = grants(&json!([{"agent": "my-agent", "server": "git", "args": args}]));
-        let call = Call { arguments, ..git_log("{}") };
+        let call = git_log("{}").arguments_unread(&arguments);
         prop_assert!(!matches!(harness.decide(&call).verdict, Verdict::Abstain | Verdict::Ask(_)));
     }
 

@@ -47,7 +47,7 @@ pub(crate) fn of_budget(scope: &Scope, amount: Option<&AmountArgument>) -> Strin
 pub(crate) fn of_loop(seconds: u32, call: &Call) -> String {
     let (server, tool) = (escaped(&call.caller.server.name), escaped(&call.tool.name));
     let key =
-        ["loop=", &call.arguments_digest, " window=", &seconds.to_string(), "s server=", &server, " tool=", &tool];
+        ["loop=", call.arguments_digest(), " window=", &seconds.to_string(), "s server=", &server, " tool=", &tool];
     bounded(key.concat())
 }
 

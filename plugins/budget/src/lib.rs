@@ -50,7 +50,7 @@ impl Policy for Budgets {
                 continue;
             };
             // Read once, and only where an amount is in them.
-            let arguments = arguments.get_or_insert_with(|| Arguments::read(&call.arguments));
+            let arguments = arguments.get_or_insert_with(|| Arguments::read(call.arguments_json()));
             match name.read(arguments.as_ref()) {
                 Amount::None => {}
                 Amount::Some(amount) => decision.charges.push(budget.charge(amount)),

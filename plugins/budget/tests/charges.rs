@@ -286,7 +286,7 @@ fn an_amount_that_is_missing_spends_nothing_unless_it_is_required() {
 
 #[test]
 fn arguments_that_cannot_be_read_are_refused_where_an_amount_is_in_them() {
-    let broken = Call { arguments: "[]".to_owned(), ..call() };
+    let broken = call().arguments_unread("[]");
     let capped = budgets(&json!([{"limit": 1, "all_tools": true, "amount": {"argument": "n"}}]));
     assert!(matches!(capped.decide(&broken).verdict, Verdict::Deny(denial) if denial.code == "amount"));
     assert_eq!(budgets(&json!([{"limit": 1, "all_tools": true}])).decide(&broken).charges.len(), 1);
@@ -400,6 +400,17 @@ fn any_call() -> impl Strategy<Value = Call> {
     })
 }
 
+#[test]
+fn arguments_are_looked_at_only_for_amounts_and_loops() {
+    let amount = json!({"limit": 9, "tool": "list_*", "amount": {"argument": "n"}});
+    let plain = json!({"limit": 9, "all_tools": true});
+    assert!(!budgets(&json!([plain])).rests_on_arguments(&call()));
+    assert!(budgets(&json!([plain, amount])).rests_on_arguments(&call()), "the amount is in them");
+    assert!(!budgets(&json!([plain, amount])).rests_on_arguments(&Call::new("github", "other")), "no amount counts it");
+    let loops = Harness::<Budgets>::new(r#"{"loops": {"times": 3, "seconds": 10}}"#).unwrap();
+    assert!(loops.rests_on_arguments(&call()), "their digest is");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -434,7 +445,7 @@ proptest! {
     fn no_arguments_make_it_fail(arguments in r#"\{?("[nm.\\u0"]{0,4}"|[:,\[\]{}\s0-9eE+.-]|null|.){0,12}\}?"#) {
         let amount = |name: &str| json!({"limit": 1, "all_tools": true, "amount": {"argument": name}});
         let harness = budgets(&json!([amount("n"), amount("n.m")]));
-        let decision = harness.decide(&Call { arguments, ..call() });
+        let decision = harness.decide(&call().arguments_unread(&arguments));
         prop_assert!(!matches!(decision.verdict, Verdict::Allow | Verdict::Ask(_)));
     }
 

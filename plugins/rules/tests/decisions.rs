@@ -128,6 +128,16 @@ fn scan(rules: &[Value], call: &Call) -> Option<usize> {
     fitting.max_by_key(|(index, rule)| (rank(rule), std::cmp::Reverse(*index))).map(|(index, _)| index)
 }
 
+#[test]
+fn no_rule_rests_on_arguments() {
+    let harness = rules(
+        &json!([{"effect": "deny", "tool": "write_*"}, {"effect": "ask", "tool": "read_file", "agent": "cursor"}]),
+    );
+    for tool in ["write_file", "read_file", "list"] {
+        assert!(!harness.rests_on_arguments(&Call::new("fs", tool).agent("cursor")), "{tool}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 

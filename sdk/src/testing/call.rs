@@ -1,6 +1,7 @@
 //! Calls to test with.
 
 use super::canonical;
+use crate::bindings::callgate::policy::types;
 use crate::{Agent, Annotations, Attribute, Call, Caller, Server, Tool};
 
 /// Building calls; only natively, for tests.
@@ -10,7 +11,7 @@ impl Call {
         let server = Server { id: format!("srv_{server}"), name: server.to_owned() };
         let caller = Caller { agent: None, client: String::new(), server, attributes: Vec::new() };
         let tool = Tool { name: tool.to_owned(), annotations: None, definition_digest: None };
-        Self { caller, tool, arguments: String::new(), arguments_digest: String::new() }.arguments("{}")
+        Self::with(caller, tool, "{}", canonical::digest("{}"))
     }
 
     /// The same call from an agent.
@@ -26,10 +27,19 @@ impl Call {
     /// # Panics
     /// When the text is not a JSON object.
     #[must_use]
-    pub fn arguments(mut self, json: &str) -> Self {
-        self.arguments_digest = canonical::digest(json);
-        json.clone_into(&mut self.arguments);
-        self
+    pub fn arguments(self, json: &str) -> Self {
+        Self::with(self.caller, self.tool, json, canonical::digest(json))
+    }
+
+    /// The same call with a text for arguments that may be no JSON at all, and without a digest. No host shows such a call;
+    /// it is for showing that nothing makes a policy fail.
+    #[must_use]
+    pub fn arguments_unread(self, text: &str) -> Self {
+        Self::with(self.caller, self.tool, text, String::new())
+    }
+
+    fn with(caller: Caller, tool: Tool, arguments: &str, arguments_digest: String) -> Self {
+        Self::from(types::Call { caller, tool, arguments: arguments.to_owned(), arguments_digest })
     }
 
     /// The same call of a tool that its server describes so.

@@ -7,7 +7,7 @@ use callgate_core::call::{Annotations, Call, Listed};
 use callgate_core::digest::Digest;
 use callgate_core::identity::{Agent, Attribute, Caller, Server, SessionId};
 use callgate_core::permit::Binding;
-use callgate_core::verdict::{Answer, Denial, Question, Retry, Rule, Verdict};
+use callgate_core::verdict::{Answer, Denial, Failure, Question, Retry, Rule, Verdict};
 use callgate_plugin::{Configured, Engine, Life, Limits, LogBatch, LogLine, LogSink};
 
 /// Where a guest's answer to `configure` lies in its memory. All zeros: it takes the settings without a warning.
@@ -15,7 +15,7 @@ pub(crate) const CONFIGURED: usize = 512;
 /// Where its answer to `decide` lies.
 pub(crate) const DECISION: usize = 1024;
 /// How long a `decision` is, before the texts it points to.
-pub(crate) const DECISION_BYTES: usize = 72;
+pub(crate) const DECISION_BYTES: usize = 76;
 
 /// What `configure` and `decide` do by default: give the answer that lies in memory.
 const ANSWER_CONFIGURE: &str = "(i32.const 512)";
@@ -70,6 +70,12 @@ impl Guest {
         Self { configure: body.to_owned(), ..Self::answering(&allow()) }
     }
 
+    /// The same, claiming that its answers are the same whatever the arguments.
+    pub(crate) fn for_any_arguments(mut self) -> Self {
+        self.decision[72] = 1;
+        self
+    }
+
     pub(crate) fn build(&self) -> Vec<u8> {
         let manifest = self.manifest.as_deref().map_or_else(String::new, |manifest| {
             format!(r#"(@custom "callgate:manifest" "{}")"#, bytes(manifest.as_bytes()))
@@ -87,6 +93,23 @@ impl Guest {
             text.replace(&["{{", hole, "}}"].concat(), content)
         });
         wat::parse_str((self.alter)(text)).unwrap()
+    }
+}
+
+/// Denies with a code that tells how often this very instance has been asked, `a` for the first time; asked for a tool whose
+/// name begins with `t`, it traps.
+pub(crate) fn counting() -> Guest {
+    let body = "(if (i32.eq (i32.load8_u (i32.load offset=60 (local.get $call))) (i32.const 116)) (then unreachable))
+        (i32.store8 (i32.load (i32.const 1028)) (i32.add (i32.load8_u (i32.load (i32.const 1028))) (i32.const 1)))
+        (i32.const 1024)";
+    Guest { decision: decision(&deny("`")), ..Guest::deciding(body) }
+}
+
+/// The code of a denial.
+pub(crate) fn code(outcome: Result<Answer, Failure>) -> String {
+    match outcome.unwrap().verdict {
+        Verdict::Deny(denial) => denial.code,
+        other => panic!("{other:?}"),
     }
 }
 

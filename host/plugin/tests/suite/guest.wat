@@ -50,7 +50,7 @@
     (export "charge" (type $charge (eq $charge')))
     (type $decision' (record
       (field "verdict" $verdict) (field "rule" (option $rule)) (field "notes" (list string))
-      (field "charges" (list $charge))))
+      (field "charges" (list $charge)) (field "any-arguments" bool)))
     (export "decision" (type $decision (eq $decision')))
     (type $visibility' (variant (case "shown") (case "hidden" (option $rule))))
     (export "visibility" (type $visibility (eq $visibility')))))

@@ -3,27 +3,10 @@
 use std::sync::Barrier;
 use std::thread;
 
-use callgate_core::verdict::{Answer, Failure, Verdict};
+use callgate_core::verdict::Failure;
 use callgate_plugin::{ConfigureError, Life, Limits};
 
-use crate::fixture::{Guest, allow, call, decision, engine};
-
-/// Denies with a code that tells how often this very instance has been asked, `a` for the first time; asked for the tool
-/// `trap`, it traps.
-fn counting() -> Guest {
-    let body = "(if (i32.eq (i32.load8_u (i32.load offset=60 (local.get $call))) (i32.const 116)) (then unreachable))
-        (i32.store8 (i32.load (i32.const 1028)) (i32.add (i32.load8_u (i32.load (i32.const 1028))) (i32.const 1)))
-        (i32.const 1024)";
-    let first = crate::fixture::deny("`");
-    Guest { decision: decision(&first), ..Guest::deciding(body) }
-}
-
-fn code(answer: Result<Answer, Failure>) -> String {
-    match answer.unwrap().verdict {
-        Verdict::Deny(denial) => denial.code,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::fixture::{Guest, allow, call, code, counting, engine};
 
 #[test]
 fn a_kept_instance_remembers_and_a_fresh_one_does_not() {

@@ -19,6 +19,8 @@ mod life;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod memo;
+#[cfg(test)]
 mod panics;
 #[cfg(test)]
 mod shipped;

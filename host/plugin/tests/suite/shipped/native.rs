@@ -6,6 +6,7 @@ use callgate_core::verdict::{Answer, Denial, Question, Retry, Rule, Verdict};
 use callgate_plugin::{SettingsError, SettingsWarning};
 use callgate_sdk as sdk;
 use callgate_sdk::Policy;
+use callgate_sdk::bindings::callgate::policy::types;
 use callgate_sdk::testing::Harness;
 
 /// A policy with its settings.
@@ -34,7 +35,7 @@ impl<P: Policy> Native<P> {
 fn shown(call: &Call) -> sdk::Call {
     let caller = &call.caller;
     let annotations = call.listed.as_ref().and_then(|listed| listed.annotations);
-    sdk::Call {
+    sdk::Call::from(types::Call {
         caller: sdk::Caller {
             agent: caller.agent.as_ref().map(|agent| sdk::Agent {
                 id: agent.id.clone(),
@@ -61,7 +62,7 @@ fn shown(call: &Call) -> sdk::Call {
         },
         arguments: call.arguments.to_string(),
         arguments_digest: call.arguments_digest.to_string(),
-    }
+    })
 }
 
 fn answer(decision: sdk::Decision) -> Answer {

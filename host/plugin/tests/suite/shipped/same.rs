@@ -1,4 +1,5 @@
-//! Kept and fresh instances, native and WebAssembly: whatever the settings and the calls, all give the same decision.
+//! Kept and fresh instances, native and WebAssembly, asked and given again: whatever the settings and the calls, all give the
+//! same decision.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -169,7 +170,12 @@ fn budgets() -> impl Strategy<Value = Value> {
         .prop_map(|(budgets, loops)| object([("budgets", Some(json!(budgets))), ("loops", loops)]))
 }
 
-/// Asks a plugin in every way there is.
+fn with_arguments_of(other: &Call, call: &Call) -> Call {
+    Call { arguments: Arc::clone(&other.arguments), arguments_digest: other.arguments_digest, ..call.clone() }
+}
+
+/// Asks a plugin in every way there is: a kept instance, which may give an answer again; that instance for certain; a fresh one;
+/// and natively.
 fn agrees<P: Policy>(plugin: &Plugin, settings: &str, calls: &[Call]) -> TestCaseResult {
     let kept = plugin.configure("same", settings, Life::Kept { instances: 1 });
     let native = match Native::<P>::configure(settings) {
@@ -188,9 +194,14 @@ fn agrees<P: Policy>(plugin: &Plugin, settings: &str, calls: &[Call]) -> TestCas
     prop_assert_eq!(kept.warnings(), native.warnings());
     // There and back, so that a kept instance that remembered anything would show it.
     for call in calls.iter().chain(calls.iter().rev()) {
-        let answer = Ok(native.decide(call));
-        prop_assert_eq!(kept.decide(call), answer.clone());
-        prop_assert_eq!(fresh.decide(call), answer);
+        // With its own arguments and with those of all others, so that an answer is given again that ought not to be.
+        for arguments in calls {
+            let call = with_arguments_of(arguments, call);
+            let answer = Ok(native.decide(&call));
+            prop_assert_eq!(kept.decide(&call), answer.clone());
+            prop_assert_eq!(kept.imagine(&call), answer.clone());
+            prop_assert_eq!(fresh.decide(&call), answer);
+        }
     }
     Ok(())
 }
