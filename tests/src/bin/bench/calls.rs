@@ -130,7 +130,10 @@ pub(crate) fn measure_everything(report: &mut Report, places: &Places, peers: &P
 }
 
 fn frame(id: &str, number: u32, bytes: usize) -> Vec<u8> {
-    line(call(&format!("\"{id}{number}\""), "echo", &format!(r#"{{"message":"{}"}}"#, "x".repeat(bytes))))
+    // Like an agent's, no two calls of a round have the same arguments.
+    let text = number.to_string();
+    let padding = "x".repeat(bytes - text.len());
+    line(call(&format!("\"{id}{number}\""), "echo", &format!(r#"{{"message":"{text}{padding}"}}"#)))
 }
 
 /// The median of calls made one after the other, microseconds.

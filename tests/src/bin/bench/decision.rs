@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callgate_core::call::Call;
+use callgate_core::call::{Call, Listed};
 use callgate_core::canonical;
 use callgate_core::counters::{Counters, Moment};
 use callgate_core::digest::Digest;
@@ -21,37 +21,56 @@ use crate::report::{Report, median};
 use crate::subject::micros;
 use crate::{bars, policy};
 
-const DECISIONS: u32 = 2_000;
+const DECISIONS: usize = 2_000;
 const RULE_COUNTS: [usize; 3] = [10, 1_000, 10_000];
 
 /// Calls that come one after the other have more than this between them; fresh instances are made in it.
 const PAUSE: Duration = Duration::from_micros(300);
-const DECISIONS_APART: u32 = 200;
+const DECISIONS_APART: usize = 200;
 const FRESH_READY: usize = 4;
 const TOOL: &str = "read_file";
 const SERVER: &str = "fs";
 
+/// How the calls of a round differ from each other.
+#[derive(Clone, Copy)]
+enum Calls {
+    /// In their arguments, like those of an agent that calls one tool again and again. What does not rest on them is given again.
+    OfOneTool,
+    /// In what their server said of the tool as well, so that nothing can be given again and every plugin is asked.
+    AllNew,
+}
+
 pub(crate) fn measure(report: &mut Report, rounds: usize) {
     let plugins = Plugins::load();
-    let [few, many, most] = RULE_COUNTS.map(|count| vec![plugins.rules(count)]);
+    let rules = |count: usize| vec![plugins.rules(count)];
     let three = || vec![plugins.rules(policy::RULES), plugins.budget(), plugins.arguments()];
     let four = three().into_iter().chain([plugins.third_party()]).collect();
-    let chains =
-        [(few, None), (many, None), (most, None), (three(), None), (three(), Some(PAUSE)), (four, Some(PAUSE))];
-    let chains = chains.map(|(links, pause)| (Chain::new(1, ChainDefault::Deny, links), pause));
-    let call = example();
-    let mut times = [const { Vec::new() }; 6];
-    for _ in 0..rounds {
-        for ((chain, pause), times) in chains.iter().zip(&mut times) {
-            times.push(round_us(chain, &call, *pause));
+    let [few, many, most] = RULE_COUNTS.map(rules);
+    let chains = [
+        (few, Calls::AllNew, None),
+        (many, Calls::AllNew, None),
+        (most, Calls::AllNew, None),
+        (rules(policy::RULES), Calls::OfOneTool, None),
+        (three(), Calls::OfOneTool, None),
+        (three(), Calls::AllNew, None),
+        (three(), Calls::OfOneTool, Some(PAUSE)),
+        (four, Calls::OfOneTool, Some(PAUSE)),
+    ];
+    let chains = chains.map(|(links, calls, pause)| (Chain::new(1, ChainDefault::Deny, links), calls, pause));
+    let mut times = [const { Vec::new() }; 8];
+    for round in 0..rounds {
+        for ((chain, calls, pause), times) in chains.iter().zip(&mut times) {
+            times.push(round_us(chain, *calls, round, *pause));
         }
     }
-    let [few, many, most, three, paused, four] = times.map(|mut times| median(&mut times));
-    report.figure("10 rules", few);
-    report.barred("1,000 rules", many, bars::DECISION_US);
-    report.figure("10,000 rules", most);
+    let [few, many, most, again, three, asked, paused, four] = times.map(|mut times| median(&mut times));
+    report.figure("10 rules, asked", few);
+    report.barred("1,000 rules, asked", many, bars::DECISION_US);
+    report.figure("10,000 rules, asked", most);
     report.barred("  10,000 rules, times 10 rules", most / few, bars::DECISION_GROWTH);
+    report.figure("1,000 rules, given again", again);
     report.barred("1,000 rules, 100 grants, 20 budgets of which 3 match", three, bars::DECISION_OF_THREE_US);
+    report.figure("  the same, all three plugins asked", asked);
     report.figure("  the same with 300 µs between calls", paused);
     report.figure("  and with a third party's plugin, fresh for every call", four);
     report.barred("  added by that plugin", four - paused, bars::DECISION_THIRD_PARTY_US);
@@ -100,41 +119,61 @@ fn kept(plugin: &Plugin, name: &str, settings: &Value) -> Link {
     Link::ready(configured.expect("the settings load"), true)
 }
 
-fn round_us(chain: &Chain, call: &Call, pause: Option<Duration>) -> f64 {
+fn round_us(chain: &Chain, calls: Calls, round: usize, pause: Option<Duration>) -> f64 {
     let mut counters = Counters::default();
     let count = if pause.is_some() { DECISIONS_APART } else { DECISIONS };
-    let mut times: Vec<f64> = (0..count)
-        .map(|_| {
-            std::thread::sleep(pause.unwrap_or_default());
-            let begun = Instant::now();
-            // The digest is made for every call, and so belongs to what a decision costs.
-            let call = Call { arguments_digest: canonical::digest(&call.arguments), ..call.clone() };
-            let case = Case { evaluated: evaluate(chain.opinions(&call)), call };
-            let settled = settle(&case, Present { generation: 1, now: Moment::default() }, &mut counters);
-            let time = micros(begun);
-            let decision = black_box(settled).expect("it is of this generation").decision;
-            assert!(matches!(decision, Decision::Allowed { .. }), "{decision:?}");
-            counters.settle();
-            time
-        })
-        .collect();
-    median(&mut times)
+    let first = round * DECISIONS;
+    let calls = calls.from(first, count);
+    let time_us = |call: &Call| {
+        std::thread::sleep(pause.unwrap_or_default());
+        let begun = Instant::now();
+        // The digest is made for every call, and so belongs to what a decision costs.
+        let call = Call { arguments_digest: canonical::digest(&call.arguments), ..call.clone() };
+        let case = Case { evaluated: evaluate(chain.opinions(&call)), call };
+        let settled = settle(&case, Present { generation: 1, now: Moment::default() }, &mut counters);
+        let time = micros(begun);
+        let decision = black_box(settled).expect("it is of this generation").decision;
+        assert!(matches!(decision, Decision::Allowed { .. }), "{decision:?}");
+        counters.settle();
+        time
+    };
+    median(&mut calls.iter().map(time_us).collect::<Vec<f64>>())
 }
 
-fn example() -> Call {
-    let arguments = r#"{"path":"/home/user/project/src/main.rs","head":200,"encoding":"utf-8","follow":true}"#;
-    let agent =
-        Agent { id: "agt_1".to_owned(), name: policy::AGENT.parse().expect("a name"), evidence: "declared".to_owned() };
-    let server = Server { id: String::new(), name: SERVER.parse().expect("a name") };
-    Call {
-        binding: Binding { connection: 1, sequence: 1, frame: Digest::of(b"frame") },
-        session: SessionId::from_random([7; 16]),
-        request_id: "1".to_owned(),
-        caller: Arc::new(Caller { agent: Some(agent), client: "bench".to_owned(), server, attributes: Vec::new() }),
-        tool: TOOL.to_owned(),
-        listed: None,
-        arguments: arguments.into(),
-        arguments_digest: canonical::digest(arguments),
+impl Calls {
+    /// So many calls, no two alike; numbers that were used before give the same calls again.
+    fn from(self, first: usize, count: usize) -> Vec<Call> {
+        let agent = Agent {
+            id: "agt_1".to_owned(),
+            name: policy::AGENT.parse().expect("a name"),
+            evidence: "declared".to_owned(),
+        };
+        let server = Server { id: String::new(), name: SERVER.parse().expect("a name") };
+        let caller = Caller { agent: Some(agent), client: "bench".to_owned(), server, attributes: Vec::new() };
+        let caller = Arc::new(caller);
+        (first..first + count).map(|number| self.call(&caller, number)).collect()
+    }
+
+    fn call(self, caller: &Arc<Caller>, number: usize) -> Call {
+        let arguments =
+            format!(r#"{{"path":"/home/user/project/src/main.rs","head":{number},"encoding":"utf-8","follow":true}}"#);
+        let listed = match self {
+            Self::OfOneTool => None,
+            Self::AllNew => {
+                let definition = Digest::of(&number.to_le_bytes());
+                Some(Arc::new(Listed { annotations: None, definition }))
+            }
+        };
+        Call {
+            binding: Binding { connection: 1, sequence: 1, frame: Digest::of(b"frame") },
+            session: SessionId::from_random([7; 16]),
+            request_id: "1".to_owned(),
+            caller: Arc::clone(caller),
+            tool: TOOL.to_owned(),
+            listed,
+            arguments_digest: canonical::digest(&arguments),
+            arguments: arguments.into(),
+        }
     }
 }
 
