@@ -161,11 +161,16 @@ enum State {
     Gone,
 }
 
+/// Whether what is at an agent's place now is the program that was enrolled.
+pub(super) fn is_current(agent: &AgentEntry, path: Option<&OsStr>) -> Result<bool, NotFound> {
+    program::find(&agent.program.named, path).map(|now| now == agent.program)
+}
+
 fn shown<'a>(agent: &'a AgentEntry, path: Option<&OsStr>) -> Shown<'a> {
     let Program { named, executable, script } = &agent.program;
-    let (state, problem) = match program::find(named, path) {
-        Ok(now) if now == agent.program => (State::Current, None),
-        Ok(_) => {
+    let (state, problem) = match is_current(agent, path) {
+        Ok(true) => (State::Current, None),
+        Ok(false) => {
             let problem =
                 format!("its program has changed since it was enrolled: callgate agent refresh {}", agent.name);
             (State::Stale, Some(problem))

@@ -1,5 +1,6 @@
 //! `callgate doctor`: everything that has to be right, a line a check. Starts no daemon and changes nothing.
 
+mod agents;
 mod installed;
 mod running;
 mod servers;
@@ -102,6 +103,7 @@ fn all(home: &Home, environment: &Environment) -> Vec<Check> {
     let running = Running::find(home);
     checks.push(running.check());
     checks.extend([installed::install(home), installed::journal(home), installed::rules(home)]);
+    checks.extend(agents::agents(home, environment));
     let plugins = running.plugins(home);
     checks.extend(running.problems(&plugins));
     checks.extend(plugins);

@@ -237,3 +237,24 @@ fn a_shell_can_complete_and_man_can_show_every_command() {
     );
     assert!(!folder.join("callgate-demo-server.1").exists(), "a hidden command has a page");
 }
+
+#[test]
+fn an_agent_whose_program_changed_and_a_rule_for_nobody_are_told() {
+    let home = Home::new();
+    let program = home.path().join("agent");
+    fs::copy("/bin/true", &program).unwrap();
+    let _ = home.ok(&["agent", "add", "cursor", program.to_str().unwrap()]);
+    assert_eq!(wrong(&home, 0).0, ["credentials: warn"]);
+    let _ = home.ok(&["policy", "deny", "x", "--agent", "nobody"]);
+    // As an update does: another file in the place of the one that is there.
+    let next = home.path().join("agent.next");
+    fs::copy("/bin/false", &next).unwrap();
+    fs::rename(&next, &program).unwrap();
+    let (wrong, checks) = self::wrong(&home, 0);
+    assert_eq!(wrong, ["agents: warn", "agents: warn", "credentials: warn"]);
+    said(&checks, "agents", "cursor is stale", "callgate agent refresh cursor");
+    said(&checks, "agents", "no agent named nobody is enrolled", "callgate agent add nobody PROGRAM");
+    let _ = home.ok(&["agent", "refresh", "cursor"]);
+    fs::remove_file(&program).unwrap();
+    said(&self::wrong(&home, 0).1, "agents", "cursor: ", "callgate agent remove cursor");
+}

@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use callgate_tests::command::Finished;
 use callgate_tests::home::Home;
 use callgate_tests::program;
+use serde_json::json;
 
 use crate::kill::is_sound;
+use crate::servers::stores::Keyring;
 
 const GUIDE: &str = include_str!("../../../docs/guide/first-plugin.md");
 const AGENTS: &str = include_str!("../../../docs/guide/agents.md");
+const CREDENTIALS: &str = include_str!("../../../docs/guide/credentials.md");
 
 /// One block of a guide: the file it is, if it is one, and its text. What is in `sh` is run.
 struct Block {
@@ -30,14 +33,27 @@ fn blocks(guide: &str) -> Vec<Block> {
     fenced.map(block).collect()
 }
 
-/// A reader's terminal: every block in its order, in one shell.
+/// What a reader types: every block in its order. What is only to be looked at is not typed.
 fn script(blocks: &[Block]) -> String {
     let step = |block: &Block| match (&block.file, block.language.as_str()) {
         (Some(file), _) => format!("cat >{file} <<'END OF FILE'\n{}END OF FILE\n", block.text),
         (None, "sh") => format!("echo '$ next block'\n{}", block.text),
+        (None, "json" | "text") => String::new(),
         (None, other) => panic!("nobody knows what to do with a block of {other:?}"),
     };
     blocks.iter().map(step).collect::<Vec<_>>().concat()
+}
+
+/// A reader's terminal, in which all of it is typed until something fails.
+fn terminal(home: &Home, folder: &Path, script: &str) -> Command {
+    let path = std::env::var("PATH").unwrap();
+    let callgate = home.prepare(&[]);
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", script]).current_dir(folder);
+    bash.envs(callgate.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    bash.env("PATH", format!("{}:{path}", program::callgate().parent().unwrap().display()));
+    bash.stdin(Stdio::null());
+    bash
 }
 
 /// What names a compiler that can build plugins; `None`, and said, where nobody prepared one.
@@ -70,12 +86,7 @@ fn the_first_plugin_is_built_installed_and_refuses_a_call() {
     let script = script.replacen("callgate plugin build\n", &built, 1);
     assert!(script.contains(&lock) && script.contains(&built));
 
-    let path = std::env::var("PATH").unwrap();
-    let callgate = home.prepare(&[]);
-    let mut bash = Command::new("bash");
-    bash.args(["-euo", "pipefail", "-c", &script]).current_dir(folder.path());
-    bash.envs(callgate.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    bash.env("PATH", format!("{}:{path}", program::callgate().parent().unwrap().display()));
+    let mut bash = terminal(&home, folder.path(), &script);
     // Kept between runs, so that only the first one compiles the SDK.
     bash.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide")).env("CARGO_NET_OFFLINE", "true");
     let read = Finished::of(&mut bash).exits(0);
@@ -108,15 +119,7 @@ fn the_guide_to_agents_enrols_refreshes_and_removes_one() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new();
     fs::copy("/bin/sh", folder.path().join("cursor")).unwrap();
-    // What is in `text` is about programs that this machine need not have.
-    let blocks: Vec<Block> = blocks(AGENTS).into_iter().filter(|block| block.language == "sh").collect();
-    let callgate = home.prepare(&[]);
-    let mut bash = Command::new("bash");
-    bash.args(["-euo", "pipefail", "-c", &script(&blocks)]).current_dir(folder.path());
-    bash.envs(callgate.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let path = std::env::var("PATH").unwrap();
-    bash.env("PATH", format!("{}:{path}", program::callgate().parent().unwrap().display()));
-    let read = Finished::of(&mut bash).exits(0);
+    let read = Finished::of(&mut terminal(&home, folder.path(), &script(&blocks(AGENTS)))).exits(0);
     for said in [
         "enrolled: cursor: ",
         "deny: delete_file (rules: deny delete_file (agent cursor))",
@@ -127,6 +130,29 @@ fn the_guide_to_agents_enrols_refreshes_and_removes_one() {
     }
     assert!(read.stderr.contains("this binds nobody: 2 rules"), "{}", read.stderr);
     is_sound(&home);
+}
+
+#[test]
+fn a_token_is_taken_out_of_a_configuration() {
+    let Some(keyring) = Keyring::new() else { return };
+    let home = Home::new();
+    let reader = tempfile::tempdir().unwrap();
+    // What a reader types where a passphrase is asked for.
+    let asked = "callgate() {
+        case \"$1 $2 $3\" in
+          'credential store init' | 'credential store unlock') echo 'a passphrase for tests' | command callgate \"$@\" ;;
+          *) command callgate \"$@\" ;;
+        esac
+    }\n";
+    let script = format!("{asked}{}", script(&blocks(CREDENTIALS)));
+    let mut bash = terminal(&home, reader.path(), &script);
+    bash.env("DBUS_SESSION_BUS_ADDRESS", keyring.address()).env("GITHUB_TOKEN", "a-token-for-tests");
+    let read = Finished::of(&mut bash).exits(0);
+    for said in ["registered: github, its secrets in the system's secret store", "made and open: the sealed file"] {
+        assert!(read.stdout.contains(said), "{said:?} is not in\n{}\n{}", read.stdout, read.stderr);
+    }
+    let listed = home.ok(&["credential", "list", "--json"]).json();
+    assert_eq!(listed["credentials"], json!([{ "server": "github", "variable": "GITHUB_TOKEN", "store": "system" }]));
 }
 
 #[test]

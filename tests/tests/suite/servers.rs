@@ -11,7 +11,7 @@ use callgate_tests::relay::{Relay, fixture};
 use serde_json::{Value, json};
 
 mod secrets;
-mod stores;
+pub(crate) mod stores;
 
 /// Runs a `callgate` command with something on stdin.
 #[track_caller]

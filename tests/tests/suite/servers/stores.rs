@@ -81,7 +81,7 @@ fn a_store_that_hangs_holds_up_nobody_else() {
 }
 
 /// A session bus with a gnome-keyring on it, both of this test.
-struct Keyring {
+pub(crate) struct Keyring {
     bus: Child,
     keyring: Child,
     folder: tempfile::TempDir,
@@ -90,7 +90,7 @@ struct Keyring {
 
 impl Keyring {
     /// One that is unlocked; `None`, and said, where this machine has none.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         if let Some(missing) =
             ["dbus-daemon", "gnome-keyring-daemon", "secret-tool"].into_iter().find(|name| !has(name))
         {
@@ -109,6 +109,10 @@ impl Keyring {
         let keyring = Self { bus, keyring, folder, address };
         wait::until_true("the keyring", || keyring.tool(&["store", "--label=x", "a", "b"], "ready").code == Some(0));
         Some(keyring)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     fn at<'a>(command: &'a mut Command, folder: &Path, address: &str) -> &'a mut Command {
