@@ -133,8 +133,12 @@ fn print(tool: &str, explained: &Explained) -> Result<(), Failure> {
         (None, _) => "the chain's default".to_owned(),
     };
     output::line(&visible(&format!("{}: {tool} ({by})", explained.verdict)))?;
-    if let Some(agent) = explained.agent.as_ref().filter(|agent| agent.id.is_empty()) {
-        output::line(&format!("  note: no agent named {} is enrolled", agent.name))?;
+    match &explained.agent {
+        Some(agent) if agent.id.is_empty() => {
+            output::line(&format!("  note: no agent named {} is enrolled", agent.name))?;
+        }
+        Some(agent) => output::line(&format!("  agent: {} ({})", agent.name, agent.evidence))?,
+        None => {}
     }
     if let Some(reason) = &explained.refusal {
         output::line(&visible(&format!("  reason: {} ({})", reason.message, reason.code_text())))?;

@@ -26,6 +26,8 @@ fn a_name_that_is_enrolled_again_has_its_rules_and_a_fresh_count() {
     assert_eq!(first.call("2", "echo", "{}")["result"]["isError"], true, "its budget is spent");
     assert_eq!(spent(), 1, "explain asks about the agent's own counter");
     assert_eq!(explained(&["--agent", "cursor"])["agent"]["evidence"], "executable");
+    let text = home.run(&["policy", "explain", "drop", "--agent", "cursor"]).exits(1).stdout;
+    assert!(text.contains("\n  agent: cursor (executable)\n"), "{text}");
     let usage = home.ok(&["policy", "usage"]).stdout;
     assert!(usage.contains("agent cursor  at most 1 call of echo"), "{usage}");
 
