@@ -83,7 +83,7 @@ fn session(SessionState { server, agent, unknown, pid, age_ms, .. }: &SessionSta
         (None, Some(why)) => format!("agent not known: {why}"),
         (None, None) => "agent not known: it is enrolled no more".to_owned(),
     };
-    format!("  {server}: pid {pid}, for {}, {agent}", age(*age_ms))
+    format!("  {server}: {agent}; pid {pid}, for {}", age(*age_ms))
 }
 
 fn age(ms: u64) -> humantime::FormattedDuration {

@@ -120,8 +120,8 @@ fn a_session_is_the_agent_whose_program_started_it() {
     assert_eq!(unknown_one.call("2", "wipe", "{}")["result"]["isError"], true, "and those that name none");
 
     let status = home.ok(&["daemon", "status"]).stdout;
-    assert!(status.contains("  fs: agent cursor (executable)\n"), "{status}");
-    let not_known = "  fs: agent not known: no enrolled agent is the program that started it\n";
+    assert!(status.contains("  fs: agent cursor (executable); pid "), "{status}");
+    let not_known = "  fs: agent not known: no enrolled agent is the program that started it; pid ";
     assert!(status.contains(not_known), "{status}");
     let open = home.ok(&["daemon", "status", "--json"]).json()["open_sessions"].clone();
     assert_eq!((&open[0]["agent"]["name"], &open[1]["unknown"]), (&json!("cursor"), &json!("not-enrolled")));
