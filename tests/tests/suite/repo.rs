@@ -39,6 +39,7 @@ fn crates_point_one_way() {
         ("callgate-plugin-rules", &["callgate-sdk"]),
         ("callgate-component", &[]),
         ("callgate-stamp", &[]),
+        ("callgate-clients", &["callgate-core"]),
         ("callgate-core", &[]),
         ("callgate-credentials", &["callgate-core"]),
         ("callgate-identity", &["callgate-core"]),
@@ -50,6 +51,7 @@ fn crates_point_one_way() {
         (
             "callgate",
             &[
+                "callgate-clients",
                 "callgate-component",
                 "callgate-core",
                 "callgate-credentials",
@@ -82,6 +84,8 @@ fn each_heavy_library_has_one_home() {
         ("wasmtime", "callgate-plugin"),
         ("rusqlite", "callgate-journal"),
         ("clap", "callgate"),
+        ("jsonc-parser", "callgate-clients"),
+        ("toml_edit", "callgate-clients"),
         ("keyring-core", "callgate-credentials"),
         ("zbus-secret-service-keyring-store", "callgate-credentials"),
         ("secret-service", "callgate-credentials"),
@@ -115,6 +119,7 @@ fn every_crate_without_a_need_for_unsafe_forbids_it() {
     let may_use_unsafe = ["host/plugin", "host/stdio", "sdk"];
     let forbids = [
         "host",
+        "host/clients",
         "host/core",
         "host/credentials",
         "host/ipc",
