@@ -1,6 +1,7 @@
 //! The command line as it is typed. Types only; what a command does is in the module `command`.
 
 pub mod agents;
+pub mod init;
 pub mod plugin;
 pub mod servers;
 
@@ -28,6 +29,8 @@ pub struct Cli {
 pub enum Command {
     /// Stand in front of one stdio MCP server: put this where the bare command was in a client's configuration.
     Run(Run),
+    /// Put Callgate in front of the servers in the configuration files of MCP clients. Shows what it would do; --write does it.
+    Init(init::Init),
     /// Rules and budgets: what is allowed, denied or asked, and how many calls go through.
     #[command(subcommand)]
     Policy(Policy),

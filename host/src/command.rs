@@ -8,6 +8,7 @@ mod demo;
 mod demo_server;
 mod doctor;
 mod grants;
+mod init;
 mod log;
 mod plugin;
 mod policy;
@@ -41,6 +42,7 @@ fn dispatch(command: Command, environment: &Environment) -> Outcome {
         Command::Demo => demo::show(),
         Command::DemoServer => demo_server::serve(),
         Command::Run(run) => run::run(run, Home::find(environment)?),
+        Command::Init(init) => init::init(&init, environment),
         Command::Policy(policy) => policy::policy(policy, &Home::find(environment)?),
         Command::Grant(grant) => grants::grant(grant, &Home::find(environment)?),
         Command::Revoke(revoke) => grants::revoke(revoke, &Home::find(environment)?),

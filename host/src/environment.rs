@@ -21,7 +21,7 @@ pub struct Environment {
     pub cache_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`
     pub runtime_dir: Option<PathBuf>,
-    /// `PATH`: where `doctor` looks for programs, and those of agents are looked for.
+    /// `PATH`: where programs are looked for, those of agents and of servers and this one.
     pub path: Option<OsString>,
     /// `CARGO`: what `plugin build` runs, when it is not the `cargo` of the path.
     pub cargo: Option<OsString>,
@@ -29,6 +29,12 @@ pub struct Environment {
     pub rustc: Option<OsString>,
     /// `CARGO_HOME`
     pub cargo_home: Option<PathBuf>,
+    /// `APPDATA`: where programs on Windows keep what they are told.
+    pub app_data: Option<PathBuf>,
+    /// `CODEX_HOME`: where Codex keeps its files.
+    pub codex_home: Option<PathBuf>,
+    /// `CLAUDE_CONFIG_DIR`: where Claude Code keeps its files.
+    pub claude_config_dir: Option<PathBuf>,
     /// `CREDENTIALS_DIRECTORY`: where systemd puts what it gives a service.
     pub credentials_directory: Option<PathBuf>,
 }
@@ -52,6 +58,9 @@ impl Environment {
             cargo: tool("CARGO"),
             rustc: tool("RUSTC"),
             cargo_home: folder("CARGO_HOME"),
+            app_data: folder("APPDATA"),
+            codex_home: folder("CODEX_HOME"),
+            claude_config_dir: folder("CLAUDE_CONFIG_DIR"),
             credentials_directory: folder("CREDENTIALS_DIRECTORY"),
         }
     }

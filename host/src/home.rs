@@ -60,6 +60,11 @@ impl Home {
         })
     }
 
+    /// Makes the folder of backups, private to its owner.
+    pub(crate) fn prepare_backups(&self) -> Result<(), Failure> {
+        [&self.data, &self.backups()].into_iter().try_for_each(|folder| private_folder(folder))
+    }
+
     /// Makes the folders that are missing, and refuses any that another user owns or may write to.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
         let plugins = self.plugins();
@@ -117,6 +122,11 @@ impl Home {
     /// The names of the registered servers, a line each, for relays, which open no database. What counts is the database.
     pub(crate) fn registered_names(&self) -> PathBuf {
         self.data.join("servers")
+    }
+
+    /// The files of clients as they were before they were edited.
+    pub(crate) fn backups(&self) -> PathBuf {
+        self.data.join("backups")
     }
 
     /// The socket a new daemon listens on.

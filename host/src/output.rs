@@ -9,16 +9,16 @@ use crate::failure::{Exit, Failure};
 /// The version of every `--json` shape; docs/reference/json.md.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// Prints what is data as a whole.
-pub(crate) fn text(text: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(text).and_then(|()| out.flush()).map_err(|error| not_printed(&error))
-}
-
 /// Prints one line of data.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| not_printed(&error))
+}
+
+/// Prints bytes as they are.
+pub(crate) fn raw(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| not_printed(&error))
 }
 
 /// Prints a value, an object, as one line of JSON, with the schema's version before its own members.

@@ -14,8 +14,8 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 /// The version of the record's form.
 const VERSION: u32 = 1;
-/// A record is a path and two digests.
-const RECORD_ENDING: &str = ".json";
+/// What the name of a backup's record has behind the backup's own.
+const RECORD_ENDING: &str = ".record";
 
 /// The folder of backups.
 pub struct Backups(PathBuf);
@@ -139,8 +139,8 @@ impl Backups {
     }
 }
 
-/// The record beside a backup.
-fn record_of(backup: &Path) -> PathBuf {
+/// The record beside a backup: where its file is, and what was in it before and after.
+pub fn record_of(backup: &Path) -> PathBuf {
     let mut record = backup.as_os_str().to_owned();
     record.push(RECORD_ENDING);
     PathBuf::from(record)

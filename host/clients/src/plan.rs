@@ -23,6 +23,9 @@ pub struct Wanted<'a> {
     pub exists: &'a dyn Fn(&Path) -> bool,
     /// Which entries' secrets are to be taken out.
     pub moving: &'a dyn Fn(&EntryName) -> bool,
+    /// Which entries are to be left alone, since a server of their name is registered that is another one: it would be started in
+    /// their place.
+    pub taken: &'a dyn Fn(&EntryName) -> bool,
 }
 
 /// Which entry of a file.
@@ -51,11 +54,14 @@ pub enum Status {
     /// It is reached at an address, and left alone.
     Http,
     /// The client signs in to it, and it is left alone.
+    #[serde(rename = "oauth")]
     OAuth,
     /// It is a part of the client itself.
     BuiltIn,
     /// Its name is none that rules can name.
     InvalidName,
+    /// Its name stands for another registered server.
+    NameTaken,
     /// It is not understood, and left alone.
     Unrecognised,
 }
@@ -165,6 +171,9 @@ impl Reader<'_> {
                 return (planned, None);
             }
         };
+        if (self.wanted.taken)(&planned.entry) {
+            return (planned.with(Status::NameTaken), None);
+        }
         let mut edit = match started.wrapped(self.wanted.callgate) {
             Some(wrapped) => self.repointed(&mut planned, &started, &wrapped),
             None => self.wrapped(&mut planned, &started),

@@ -32,6 +32,13 @@ fn add(AddServer { name, env, command }: AddServer, home: &Home) -> Outcome {
 
 /// Asks for a change, and tells what was done.
 pub(super) fn done(home: &Home, command: &ServersCommand, told: &str) -> Outcome {
+    let how = changed(home, command)?;
+    output::line(&visible(&format!("{told}{how}")))?;
+    Ok(Exit::Done)
+}
+
+/// Asks for a change, and says where its secrets are and which entries tell of it.
+pub(super) fn changed(home: &Home, command: &ServersCommand) -> Result<String, Failure> {
     let reply = Client::connect_about_servers(home)?.ask_about_servers(command)?;
     let ServersReply::Done { entries, store, warnings } = reply else { return Err(unexpected()) };
     for warning in warnings {
@@ -44,8 +51,7 @@ pub(super) fn done(home: &Home, command: &ServersCommand, told: &str) -> Outcome
         1 => format!(" (entry {})", entries[0]),
         _ => format!(" (entries {})", entries.join(", ")),
     };
-    output::line(&visible(&format!("{told}{store}{entries}")))?;
-    Ok(Exit::Done)
+    Ok(format!("{store}{entries}"))
 }
 
 /// The registry. Before the first daemon there is no database, and so nothing is registered.

@@ -13,7 +13,7 @@ use crate::output;
 pub(super) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "callgate", &mut script);
-    output::text(&script)?;
+    output::raw(&script)?;
     Ok(Exit::Done)
 }
 

@@ -17,13 +17,13 @@ const AGENTS: &str = include_str!("../../../docs/guide/agents.md");
 const CREDENTIALS: &str = include_str!("../../../docs/guide/credentials.md");
 
 /// One block of a guide: the file it is, if it is one, and its text. What is in `sh` is run.
-struct Block {
+pub(crate) struct Block {
     language: String,
-    file: Option<String>,
-    text: String,
+    pub(crate) file: Option<String>,
+    pub(crate) text: String,
 }
 
-fn blocks(guide: &str) -> Vec<Block> {
+pub(crate) fn blocks(guide: &str) -> Vec<Block> {
     let fenced = guide.split("\n```").skip(1).step_by(2);
     let block = |text: &str| {
         let (info, text) = text.split_once('\n').unwrap();

@@ -11,6 +11,7 @@ mod fail_closed;
 mod grants;
 mod guide;
 mod identity;
+mod init;
 mod kill;
 mod lifecycle;
 mod parsers;

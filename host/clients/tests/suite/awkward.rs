@@ -60,6 +60,7 @@ fn what_is_no_text_or_no_table_is_refused() {
         repoint: false,
         exists: &|_| false,
         moving: &|_| false,
+        taken: &|_| false,
     };
     let refused = callgate_clients::plan::Plan::of(&place, b"{\"a\": \"\xff\"}", &wanted);
     assert!(matches!(refused, Err(PlanError::Unreadable(callgate_clients::Unreadable::NotText))));
@@ -94,6 +95,7 @@ fn every_kind_of_entry_is_told_apart() {
         "surf": { "serverUrl": "https://x/" },
         "auth": { "url": "https://x/", "oauth": { "clientId": "x" } },
         "a b": { "command": "npx" },
+        "taken": { "command": "npx" },
         "both": { "command": "npx", "url": "https://x/" },
         "neither": {},
         "text": "npx",
@@ -116,6 +118,7 @@ fn every_kind_of_entry_is_told_apart() {
         ("surf", Status::Http),
         ("auth", Status::OAuth),
         ("a b", Status::InvalidName),
+        ("taken", Status::NameTaken),
         ("both", Status::Unrecognised),
         ("neither", Status::Unrecognised),
         ("text", Status::Unrecognised),

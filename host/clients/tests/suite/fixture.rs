@@ -21,6 +21,7 @@ pub(crate) fn plan(client: Client, text: &str, asked: Asked) -> Result<Plan, Pla
         repoint: asked.repoint,
         exists: &|path: &Path| path == Path::new("/usr/bin/callgate"),
         moving: &|_: &EntryName| asked.moving,
+        taken: &|entry: &EntryName| entry.name == "taken",
     };
     Plan::of(&place, text.as_bytes(), &wanted)
 }

@@ -209,6 +209,8 @@ fn expected(client: Client, server: &Server, at: usize) -> Value {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_rewritten_file_says_the_same_and_one_more_time_changes_nothing(
         style in style(),
@@ -239,6 +241,11 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    // Every file of every case is written to the disk and made sure to be there, three times.
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_rewritten_file_comes_back_to_the_byte(
