@@ -44,6 +44,24 @@ impl Peers {
         self.with_environment(command)
     }
 
+    /// Gemini CLI.
+    pub fn gemini(&self) -> Command {
+        Command::new(self.folder.join("node_modules/.bin/gemini"))
+    }
+
+    /// The command line of the MCP Inspector.
+    pub fn inspector(&self) -> Command {
+        let mut command = Command::new(self.folder.join("node_modules/.bin/mcp-inspector-cli"));
+        command.arg("--cli");
+        command
+    }
+
+    /// The clients that are large programs of their own; `None` when they were not installed.
+    pub fn clients(&self) -> Option<Clients> {
+        let folder = self.folder.join("clients");
+        folder.join("stamp").exists().then_some(Clients { folder })
+    }
+
     fn with_environment(&self, mut command: Command) -> Command {
         command.env("CALLGATE_PEERS", &self.folder).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
         command
@@ -80,6 +98,24 @@ impl Peers {
     pub fn sqlite_server(&self, database: &Path) -> Vec<OsString> {
         let program = self.folder.join("python-mcp-1/bin/mcp-server-sqlite");
         vec![program.into(), "--db-path".into(), database.into()]
+    }
+}
+
+/// What `tests/peers/install --clients` adds.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    folder: PathBuf,
+}
+
+impl Clients {
+    /// Codex.
+    pub fn codex(&self) -> Command {
+        Command::new(self.folder.join("node_modules/.bin/codex"))
+    }
+
+    /// opencode, as its package for this machine has it: the script that would choose among them is not run.
+    pub fn opencode(&self) -> Command {
+        Command::new(self.folder.join("node_modules/opencode-linux-x64/bin/opencode"))
     }
 }
 

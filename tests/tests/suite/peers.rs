@@ -5,6 +5,8 @@
 //! run what the two taps saw is compared byte for byte; across the runs, what the client made of it is compared line by
 //! line, and what went over the wire message by message, less what differs between any two runs: see [`comparable`].
 
+mod clients;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
