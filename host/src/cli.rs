@@ -85,7 +85,7 @@ pub enum Command {
 }
 
 /// `--json`
-#[derive(Args, Debug, Clone, Copy)]
+#[derive(Args, Debug, Clone, Copy, Default)]
 pub struct Json {
     /// Print JSON.
     #[arg(long)]

@@ -11,7 +11,7 @@ use callgate_clients::client::Client;
 use super::Json;
 
 /// `init`
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option as it is typed")]
 pub struct Init {
     /// Write the files. Each is backed up first, and written whole or not at all.

@@ -1,6 +1,7 @@
 //! `callgate doctor`: everything that has to be right, a line a check. Starts no daemon and changes nothing.
 
 mod agents;
+mod clients;
 mod installed;
 mod running;
 mod servers;
@@ -110,5 +111,6 @@ fn all(home: &Home, environment: &Environment) -> Vec<Check> {
     let registry = servers::registry(home);
     checks.extend(servers::stores(home, environment, &running, registry.as_ref().ok()));
     checks.extend(servers::servers(environment, registry));
+    checks.extend(clients::clients(environment));
     checks
 }

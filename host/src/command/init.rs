@@ -5,12 +5,12 @@ mod moving;
 mod places;
 mod report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use callgate_clients::backup::{BackupError, Backups, Restored};
-use callgate_clients::client::Place;
+use callgate_clients::client::{Client, Place};
 use callgate_clients::file::{FileError, Snapshot};
-use callgate_clients::plan::{EntryName, Plan, PlanError, Wanted};
+use callgate_clients::plan::{EntryName, Plan, PlanError, Status, Wanted};
 use callgate_core::escape::visible;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -51,6 +51,29 @@ impl Found {
         let file = self.file.as_ref().map(Option::as_ref).transpose()?;
         Some((&self.place, file))
     }
+}
+
+/// A file that is there, and its servers, or why they cannot be told.
+pub(super) struct Looked {
+    pub(super) client: Client,
+    pub(super) path: PathBuf,
+    pub(super) entries: Result<Vec<Status>, String>,
+}
+
+/// What an `init` without options would find.
+pub(super) fn look(environment: &Environment) -> Result<Vec<Looked>, Failure> {
+    let init = Init::default();
+    let job = Job { init: &init, callgate: places::callgate(environment)? };
+    let looked = |Found { place, file }: Found| {
+        let entries = match file {
+            Ok(Some(file)) => job.plan(&place, &file, &|_| false, &|_| false).map_err(|error| error.to_string()),
+            Ok(None) => return None,
+            Err(error) => Err(error.to_string()),
+        };
+        let entries = entries.map(|plan| plan.entries.iter().map(|planned| planned.status).collect());
+        Some(Looked { client: place.client, path: place.path, entries })
+    };
+    Ok(places::find(&init, environment)?.into_iter().filter_map(looked).collect())
 }
 
 struct Job<'a> {
@@ -148,7 +171,7 @@ impl Job<'_> {
     }
 }
 
-fn write(home: &Home, place: &Place, file: &Snapshot, text: &[u8]) -> Result<std::path::PathBuf, Problem> {
+fn write(home: &Home, place: &Place, file: &Snapshot, text: &[u8]) -> Result<PathBuf, Problem> {
     home.prepare_backups()
         .map_err(|failure| Problem { message: failure.message, hint: failure.hint.unwrap_or_default() })?;
     let backups = Backups::new(home.backups());

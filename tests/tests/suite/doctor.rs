@@ -15,7 +15,9 @@ fn doctor(home: &Home, arguments: &[&str]) -> Finished {
     let mut command = home.prepare(&[&["doctor"], arguments].concat());
     let folder = program::callgate().parent().unwrap().to_owned();
     let nobody = format!("unix:path={}", home.path().join("nobody").display());
-    Finished::of(command.env("PATH", folder).env("DBUS_SESSION_BUS_ADDRESS", nobody))
+    command.env("PATH", folder).env("DBUS_SESSION_BUS_ADDRESS", nobody);
+    // The clients of a person who has none, unless a test puts them there.
+    Finished::of(command.env("HOME", home.path().join("person")).env_remove("XDG_CONFIG_HOME").current_dir("/"))
 }
 
 /// The checks that are not OK, as `check: state`, and everything that was said.
@@ -257,4 +259,33 @@ fn an_agent_whose_program_changed_and_a_rule_for_nobody_are_told() {
     let _ = home.ok(&["agent", "refresh", "cursor"]);
     fs::remove_file(&program).unwrap();
     said(&self::wrong(&home, 0).1, "agents", "cursor: ", "callgate agent remove cursor");
+}
+
+#[test]
+fn what_clients_start_is_told_file_by_file() {
+    let home = Home::new();
+    let file = home.path().join("person/.cursor/mcp.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let configured = |entry: Value| fs::write(&file, json!({ "mcpServers": { "fs": entry } }).to_string()).unwrap();
+    let through = |callgate: &Path| json!({ "command": callgate, "args": ["run", "--server", "fs", "--", "npx", "x"] });
+
+    configured(json!({ "command": "npx", "args": ["x"] }));
+    let (wrong, checks) = self::wrong(&home, 0);
+    assert_eq!(wrong, ["credentials: warn", "clients: warn"]);
+    said(&checks, "clients", "1 of 1 servers do not go through Callgate", "callgate init --write");
+
+    configured(through(Path::new("/nowhere/callgate")));
+    let (wrong, checks) = self::wrong(&home, 1);
+    assert_eq!(wrong, ["credentials: warn", "clients: fail"]);
+    said(&checks, "clients", "1 of 1 servers do not start", "callgate init --repoint --write");
+
+    configured(through(&program::callgate()));
+    let (wrong, checks) = self::wrong(&home, 0);
+    assert_eq!(wrong, ["credentials: warn"]);
+    said(&checks, "clients", "cursor: ", "");
+
+    fs::write(&file, "{").unwrap();
+    let (wrong, checks) = self::wrong(&home, 0);
+    assert_eq!(wrong, ["credentials: warn", "clients: warn"]);
+    said(&checks, "clients", "mcp.json: ", "as cursor has to read it too");
 }
