@@ -7,13 +7,15 @@ use std::process::{Command, Stdio};
 use callgate_tests::command::Finished;
 use callgate_tests::home::Home;
 use callgate_tests::program;
-use serde_json::json;
+use callgate_tests::relay::{self, Relay};
+use serde_json::{Value, json};
 
 use crate::kill::is_sound;
 use crate::servers::stores::Keyring;
 
 const GUIDE: &str = include_str!("../../../docs/guide/first-plugin.md");
 const AGENTS: &str = include_str!("../../../docs/guide/agents.md");
+const GETTING_STARTED: &str = include_str!("../../../docs/guide/getting-started.md");
 const CREDENTIALS: &str = include_str!("../../../docs/guide/credentials.md");
 
 /// One block of a guide: the file it is, if it is one, and its text. What is in `sh` is run.
@@ -130,6 +132,37 @@ fn the_guide_to_agents_enrols_refreshes_and_removes_one() {
     }
     assert!(read.stderr.contains("this binds nobody: 2 rules"), "{}", read.stderr);
     is_sound(&home);
+}
+
+#[test]
+fn a_client_is_pointed_at_callgate_and_a_first_call_is_refused() {
+    let home = Home::new();
+    let reader = tempfile::tempdir().unwrap();
+    let config = reader.path().join(".cursor/mcp.json");
+    fs::create_dir(config.parent().unwrap()).unwrap();
+    let [program, record @ ..] = &relay::fixture(&home.path().join("received"))[..] else { panic!("no fixture") };
+    fs::write(&config, json!({ "mcpServers": { "fs": { "command": text(program), "args": record.iter().map(text).collect::<Vec<_>>() } } }).to_string()).unwrap();
+    let mut bash = terminal(&home, reader.path(), &script(&blocks(GETTING_STARTED)));
+    bash.env("HOME", reader.path()).env_remove("XDG_CONFIG_HOME");
+    let read = Finished::of(&mut bash).exits(0);
+    for said in ["fs  would be wrapped", "OK    journal", "added: deny write_file", "the journal holds: "] {
+        assert!(read.stdout.contains(said), "{said:?} is not in\n{}\n{}", read.stdout, read.stderr);
+    }
+    // What the client starts from now on.
+    let config: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    let entry = &config["mcpServers"]["fs"];
+    let arguments = entry["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+    let mut client = Command::new(entry["command"].as_str().unwrap());
+    client.args(arguments).env("CALLGATE_HOME", home.path());
+    let mut relay = Relay::of(&mut client);
+    let passes = |relay: &mut Relay, tool: &str| relay.call("1", tool, "{}")["result"]["_meta"].is_null();
+    assert!(passes(&mut relay, "read_file") && !passes(&mut relay, "write_file"));
+    let _ = relay.close();
+    is_sound(&home);
+}
+
+fn text(word: &std::ffi::OsString) -> &str {
+    word.to_str().unwrap()
 }
 
 #[test]

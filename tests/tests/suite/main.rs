@@ -5,6 +5,7 @@
 //! `keyring` dbus, gnome-keyring and secret-tool, `guide` a WebAssembly toolchain (`CALLGATE_PLUGINS`).
 
 mod budgets;
+mod coming_from;
 mod commands;
 mod doctor;
 mod fail_closed;
