@@ -3,7 +3,7 @@
 //!
 //! A file is read into a tree that knows where in the file everything stands, and an edit is a few splices at such places: what
 //! is not about the edit stays, to the byte. The result is read back and held against what it was meant to be before anything
-//! is written. Nothing here reads the environment, and only [`file`] and [`backup`] touch a disk.
+//! is written. Nothing here reads the environment, and only [`mod@file`] and [`backup`] touch a disk.
 #![forbid(unsafe_code)]
 
 pub mod backup;

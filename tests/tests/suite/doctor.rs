@@ -279,7 +279,7 @@ fn what_clients_start_is_told_file_by_file() {
     assert_eq!(wrong, ["credentials: warn", "clients: fail"]);
     said(&checks, "clients", "1 of 1 servers do not start", "callgate init --repoint --write");
 
-    configured(through(&program::callgate()));
+    configured(through(program::callgate()));
     let (wrong, checks) = self::wrong(&home, 0);
     assert_eq!(wrong, ["credentials: warn"]);
     said(&checks, "clients", "cursor: ", "");
