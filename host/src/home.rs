@@ -67,16 +67,16 @@ impl Home {
 
     /// Makes the folders that are missing, and refuses any that another user owns or may write to.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
-        let plugins = self.plugins();
-        [&self.config, &self.data, &plugins, &self.cache, &self.runtime]
-            .into_iter()
-            .try_for_each(|folder| private_folder(folder))
+        self.folders().iter().try_for_each(|folder| private_folder(folder))
     }
 
     /// Checks the folders as [`Home::prepare`] does, and makes none.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let folders = [&self.config, &self.data, &self.cache, &self.runtime].into_iter();
-        folders.filter(|folder| folder.exists()).try_for_each(|folder| is_private(folder))
+        self.folders().iter().filter(|folder| folder.exists()).try_for_each(|folder| is_private(folder))
+    }
+
+    fn folders(&self) -> [PathBuf; 5] {
+        [self.config.clone(), self.data.clone(), self.plugins(), self.cache.clone(), self.runtime.clone()]
     }
 
     /// The configuration file.

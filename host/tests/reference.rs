@@ -57,7 +57,7 @@ fn the_command_line_page_is_what_help_says() {
          | environment variable | meaning |\n|---|---|\n\
          | `CALLGATE_HOME` | one folder for everything; without it the XDG base directories |\n\
          | `CALLGATE_LOG` | how much the daemon's log says: `off`, `error`, `warn`, `info` (default), `debug`, `trace` |\n\
-         | `PATH` | where `doctor` looks for programs, and a server's program is found |\n\
+         | `PATH` | where programs are looked for: an agent's that is enrolled by its name, a server's, and by `init` and `doctor` this one |\n\
          | `CODEX_HOME`, `CLAUDE_CONFIG_DIR`, `XDG_CONFIG_HOME` | where `init` looks for clients' files, as the clients themselves heed them |\n\
          | `CARGO`, `RUSTC`, `CARGO_HOME` | what `plugin build` builds with, as cargo itself heeds them |\n\
          | `CREDENTIALS_DIRECTORY` | where systemd puts a service's credentials; `callgate-key` in it is the sealed file's key |\n",

@@ -2,6 +2,7 @@
 
 use callgate_core::agent::{AgentEntry, Program};
 use callgate_core::identity::{AgentName, WrapperName};
+use callgate_core::policy::{PolicyItem, PolicyKind};
 use serde::{Deserialize, Serialize};
 
 /// An agent to be enrolled.
@@ -48,4 +49,15 @@ pub struct Naming {
     pub budgets: u64,
     /// Grants.
     pub grants: u64,
+}
+
+impl Naming {
+    /// What of a policy names this agent.
+    pub fn of(policy: &[PolicyItem], agent: &AgentName) -> Self {
+        let of = |kind| {
+            let named = policy.iter().filter(|item| item.kind() == kind && item.agent() == Some(agent));
+            named.count() as u64
+        };
+        Self { rules: of(PolicyKind::Rule), budgets: of(PolicyKind::Budget), grants: of(PolicyKind::Grant) }
+    }
 }

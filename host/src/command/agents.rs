@@ -6,7 +6,6 @@ use callgate_core::agent::{AgentEntry, Agents, Program};
 use callgate_core::escape::visible;
 use callgate_core::evidence::Executable;
 use callgate_core::identity::{AgentName, WrapperName};
-use callgate_core::policy::{PolicyItem, PolicyKind};
 use callgate_identity::program::{self, NotFound};
 use callgate_ipc::agents::{AgentChanged, Enrol, Naming, Refresh};
 use callgate_ipc::message::{Command, CommandReply};
@@ -214,11 +213,7 @@ struct ShownOne<'a> {
 fn show(home: &Home, path: Option<&OsStr>, name: &AgentName, json: Json) -> Outcome {
     let agents = enrolled(home)?;
     let shown = shown(find(&agents, name)?, path);
-    let policy = policy::in_force(home)?;
-    let of = |kind| {
-        policy.iter().filter(|item: &&PolicyItem| item.kind() == kind && item.agent() == Some(name)).count() as u64
-    };
-    let naming = Naming { rules: of(PolicyKind::Rule), budgets: of(PolicyKind::Budget), grants: of(PolicyKind::Grant) };
+    let naming = Naming::of(&policy::in_force(home)?, name);
     if json.json {
         output::json(&ShownOne { agent: shown, naming })?;
         return Ok(Exit::Done);

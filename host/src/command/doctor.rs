@@ -108,7 +108,7 @@ fn all(home: &Home, environment: &Environment) -> Vec<Check> {
     let plugins = running.plugins(home);
     checks.extend(running.problems(&plugins));
     checks.extend(plugins);
-    let registry = servers::registry(home);
+    let registry = crate::command::servers::registry(home);
     checks.extend(servers::stores(home, environment, &running, registry.as_ref().ok()));
     checks.extend(servers::servers(environment, registry));
     checks.extend(clients::clients(environment));

@@ -10,16 +10,14 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::home::Home;
+use crate::launch;
 
 /// Whether a person who types `callgate` gets this program.
 pub(super) fn program(environment: &Environment) -> Check {
     let check = "program";
-    let this = std::env::current_exe().and_then(std::fs::canonicalize);
-    let this = match this {
-        Ok(this) => this,
-        Err(error) => {
-            return Check::fail(check, format!("this program's own file cannot be told: {error}"), "install it again");
-        }
+    let this = match launch::this_program() {
+        Ok(this) => this.canonicalize().unwrap_or(this),
+        Err(failure) => return Check::failed(check, failure),
     };
     let said = format!("{} (build {BUILD})", this.display());
     let Ok(found) = which::which_in("callgate", environment.path.as_ref(), "/") else {

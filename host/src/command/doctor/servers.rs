@@ -6,16 +6,10 @@ use callgate_ipc::servers::{ServersCommand, ServersReply, StoreState, StoreState
 use super::Check;
 use super::running::Running;
 use crate::client::{Client, unexpected};
-use crate::command::servers;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::home::Home;
 use crate::stores;
-
-/// What is registered, as far as it can be read.
-pub(super) fn registry(home: &Home) -> Result<Registry, Failure> {
-    servers::registry(home)
-}
 
 /// Whether credentials can be kept, and those that there are be had.
 pub(super) fn stores(

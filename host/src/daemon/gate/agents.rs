@@ -5,7 +5,7 @@ use std::sync::Arc;
 use callgate_core::agent::{AgentEntry, AgentId, AgentStep, Agents, NotAdmitted, NotEnrollable};
 use callgate_core::evidence::{Evidence, WhyUnknown, identify};
 use callgate_core::identity::{Agent, AgentName};
-use callgate_core::policy::{PolicyItem, PolicyKind};
+use callgate_core::policy::PolicyItem;
 use callgate_core::port::LedgerFailure;
 use callgate_identity::program;
 use callgate_ipc::agents::{AgentChanged, Enrol, Naming, Refresh};
@@ -102,17 +102,9 @@ impl Gate {
 
     fn told(&self, open: &Open, entry: u64, step: AgentStep, policy: &[PolicyItem]) -> AgentChanged {
         let (AgentStep::Add(agent) | AgentStep::Refresh(agent) | AgentStep::Remove(agent)) = step;
-        let naming = |kind| {
-            let named = policy.iter().filter(|item| item.kind() == kind && item.agent() == Some(&agent.name));
-            named.count() as u64
-        };
         let is_same = |other: &&AgentEntry| other.id != agent.id && other.program == agent.program;
         AgentChanged {
-            naming: Naming {
-                rules: naming(PolicyKind::Rule),
-                budgets: naming(PolicyKind::Budget),
-                grants: naming(PolicyKind::Grant),
-            },
+            naming: Naming::of(policy, &agent.name),
             same_program: open.agents().0.iter().filter(is_same).map(|other| other.name.clone()).collect(),
             sessions: self.sessions_of(&agent.id),
             agent,

@@ -33,24 +33,24 @@ line = socket.socket(socket.AF_UNIX)
 line.connect(home + "/run/daemon.sock")
 line.settimeout(30)
 
+got = bytearray()
+
+def until(word):
+    while word not in got:
+        part = line.recv(4096)
+        if not part:
+            break
+        got.extend(part)
+
 def ask(send):
-    got = b""
     try:
         if send:
             line.sendall(hello)
-            while b"welcome" not in got:
-                part = line.recv(4096)
-                if not part:
-                    break
-                got += part
+            until(b"welcome")
             line.sendall(wanted)
-        while b"launch" not in got:
-            part = line.recv(4096)
-            if not part:
-                break
-            got += part
+        until(b"launch")
     except OSError as error:
-        got += repr(error).encode()
+        got.extend(repr(error).encode())
     open(answer + ".part", "wb").write(got)
     os.rename(answer + ".part", answer)
 
