@@ -68,6 +68,26 @@ impl Cache {
     }
 }
 
+/// A component as native code: as this process compiled it, or as this module kept it. There is no other way to have one.
+pub(crate) struct Code(Vec<u8>);
+
+impl Code {
+    /// Compiles a component with an engine that is there for nothing else: what it holds on to for the next compilation, some ten
+    /// megabytes, goes with it.
+    pub(crate) fn compile(component: &[u8]) -> wasmtime::Result<Self> {
+        wasmtime::Engine::new(&crate::engine::config())?.precompile_component(component).map(Self)
+    }
+
+    /// The component, ready to run.
+    pub(crate) fn load(&self, engine: &wasmtime::Engine) -> wasmtime::Result<Component> {
+        #[expect(unsafe_code, reason = "`deserialize` trusts the bytes to be unchanged from `precompile_component`")]
+        // SAFETY: they are, as said at `Code`. Whether the engine's settings are the same it checks itself.
+        unsafe {
+            Component::deserialize(engine, &self.0)
+        }
+    }
+}
+
 /// What a compiled component is kept under: which component, and which engine compiled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
@@ -107,33 +127,22 @@ impl Hasher for Transcript {
 }
 
 impl Cache {
-    /// The component kept under `key`. Whatever is wrong with the file, the answer is `None`: compile it again.
-    pub(crate) fn load(&self, engine: &wasmtime::Engine, key: &Key) -> Option<Component> {
-        let bytes = self.read(&key.file_name()).ok()?;
-        let (code, trailer) = bytes.split_at_checked(bytes.len().checked_sub(TRAILER_BYTES)?)?;
-        if key.trailer(code).as_bytes() != trailer {
-            return None;
-        }
-        #[expect(
-            unsafe_code,
-            reason = "`deserialize` asks that the bytes come unchanged from `Component::serialize` of a compatible engine.
-                They do: the digest just checked covers them together with the component's digest and the engine's
-                compatibility hash, and is taken over the bytes in memory that are then loaded, so neither a torn or rotten
-                file nor one that was renamed or exchanged meanwhile gets here. Somebody who means harm can compute that
-                digest too, but to place the file they must be this user (the folder is private and its owner was checked),
-                and this user can replace the very binary."
-        )]
-        // SAFETY: as just said.
-        let component = unsafe { Component::deserialize(engine, code) };
-        component.ok()
+    /// The code kept under `key`. Whatever is wrong with the file, the answer is `None`: compile it again.
+    pub(crate) fn load(&self, key: &Key) -> Option<Code> {
+        let mut bytes = self.read(&key.file_name()).ok()?;
+        let trailer = bytes.split_off(bytes.len().checked_sub(TRAILER_BYTES)?);
+        // Covers the component's digest and the engine's compatibility hash too, and is taken over the bytes in memory that are
+        // then loaded: neither a torn or rotten file nor one that was renamed or exchanged meanwhile passes. Somebody who means
+        // harm can compute that digest too, but to place the file they must be this user (the folder is private and its owner
+        // was checked), and this user can replace the very binary.
+        (key.trailer(&bytes).as_bytes() == trailer.as_slice()).then_some(Code(bytes))
     }
 
-    /// Keeps a component that was compiled just now. Not synced: a file that a power cut tore does not match its digest.
-    pub(crate) fn store(&self, key: &Key, component: &Component) -> io::Result<()> {
-        let code = component.serialize().map_err(io::Error::other)?;
+    /// Keeps what was compiled just now. Not synced: a file that a power cut tore does not match its digest.
+    pub(crate) fn store(&self, key: &Key, Code(code): &Code) -> io::Result<()> {
         let number = WRITES.fetch_add(1, Ordering::Relaxed);
         let temporary = format!("{}{number}{TEMPORARY_SUFFIX}", own_prefix());
-        let written = self.write(&temporary, &[&code, key.trailer(&code).as_bytes()]);
+        let written = self.write(&temporary, &[code, key.trailer(code).as_bytes()]);
         let stored = written.and_then(|()| self.folder.rename(&temporary, &self.folder, key.file_name()));
         if stored.is_err() {
             drop(self.folder.remove_file(&temporary));

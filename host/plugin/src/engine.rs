@@ -105,7 +105,8 @@ fn pooled_or_not(limits: &Limits) -> wasmtime::Result<(wasmtime::Engine, bool)> 
     wasmtime::Engine::new(&config).map(|engine| (engine, false))
 }
 
-fn config() -> Config {
+/// What code is compiled for, by whichever engine.
+pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config.strategy(Strategy::Cranelift).cranelift_opt_level(OptLevel::Speed).parallel_compilation(true);
     config.wasm_component_model(true);

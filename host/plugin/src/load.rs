@@ -7,7 +7,7 @@ use callgate_core::digest::Digest;
 use callgate_core::verdict::Failure;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::cache::Key;
+use crate::cache::{Code, Key};
 use crate::compile::{COMPILE_TIME_MAX, Unfinished};
 use crate::effort;
 use crate::engine::Shared;
@@ -188,24 +188,26 @@ pub(crate) fn load(shared: &Arc<Shared>, bytes: &[u8]) -> Result<Plugin, LoadErr
 
 fn compiled(shared: &Shared, digest: Digest, bytes: &[u8]) -> Result<(Component, Origin), LoadError> {
     let key = Key { component: digest, engine: shared.compatibility };
-    if let Some(component) = shared.cache.as_ref().and_then(|cache| cache.load(&shared.engine, &key)) {
+    let kept = shared.cache.as_ref().and_then(|cache| cache.load(&key));
+    if let Some(component) = kept.and_then(|code| code.load(&shared.engine).ok()) {
         return Ok((component, Origin::Cached));
     }
     if effort::is_too_much(bytes) {
         return Err(LoadError::TooMuchEffort);
     }
-    let (engine, owned) = (shared.engine.clone(), bytes.to_vec());
-    let component = match shared.bench.run(COMPILE_TIME_MAX, move || Component::from_binary(&engine, &owned)) {
-        Ok(Ok(component)) => component,
+    let owned = bytes.to_vec();
+    let code = match shared.bench.run(COMPILE_TIME_MAX, move || Code::compile(&owned)) {
+        Ok(Ok(code)) => code,
         Ok(Err(error)) => return Err(LoadError::Uncompilable(cause(&error))),
         Err(Unfinished::OutOfTime) => return Err(LoadError::CompileTimeout),
         Err(Unfinished::Crashed) => return Err(LoadError::Uncompilable("the compiler crashed on it".to_owned())),
     };
-    let origin = match shared.cache.as_ref().map(|cache| cache.store(&key, &component)) {
+    let origin = match shared.cache.as_ref().map(|cache| cache.store(&key, &code)) {
         Some(Ok(())) => Origin::Compiled,
         Some(Err(error)) => Origin::CompiledOnly(Some(error.to_string())),
         None => Origin::CompiledOnly(None),
     };
+    let component = code.load(&shared.engine).map_err(|error| LoadError::Uncompilable(cause(&error)))?;
     Ok((component, origin))
 }
 

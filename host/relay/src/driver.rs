@@ -14,6 +14,7 @@ use callgate_stdio::detached::Detached;
 use callgate_stdio::frames::Frames;
 use callgate_stdio::ladder::{Descent, Ladder, Rung};
 use callgate_stdio::pipes::{Sink, Source};
+use callgate_stdio::resident::let_go_of_code;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -52,6 +53,8 @@ pub(crate) struct Driver<'a, D> {
     descent: Option<Descent>,
     end: Option<End>,
     alarm: Alarm,
+    /// Whether starting is over.
+    is_up: bool,
 }
 
 impl<'a, D: Daemon> Driver<'a, D> {
@@ -80,6 +83,7 @@ impl<'a, D: Daemon> Driver<'a, D> {
             descent: None,
             end: None,
             alarm: Alarm::new(),
+            is_up: false,
         }
     }
 
@@ -122,8 +126,17 @@ impl<'a, D: Daemon> Driver<'a, D> {
             }
             moved |= self.alarm.poll(context, self.due());
             if !moved {
+                self.settle_down();
                 return Poll::Pending;
             }
+        }
+    }
+
+    /// Lets go of what only starting needed, once the session is open.
+    fn settle_down(&mut self) {
+        if !self.is_up && self.session.link.is_open() {
+            self.is_up = true;
+            let_go_of_code();
         }
     }
 

@@ -8,5 +8,6 @@ pub mod detached;
 pub mod frames;
 pub mod ladder;
 pub mod pipes;
+pub mod resident;
 
 mod command;
