@@ -16,6 +16,10 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+/// What a pipe is given to hold. Twice what it has by itself: all pipes of a user together may hold 64 MiB.
+#[cfg(target_os = "linux")]
+const PIPE_BYTES: usize = 128 * 1024;
+
 /// Where bytes are read from.
 #[derive(Debug)]
 pub struct Source {
@@ -86,6 +90,7 @@ impl Source {
     /// The reading end of a pipe or socket whose description nobody shares.
     pub fn own(fd: OwnedFd) -> io::Result<Self> {
         let form = Form::of(fd.as_fd())?;
+        form.widen(fd.as_fd());
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self { form, fd: Reading::new(fd)?, untried: true, _borrowed: None })
     }
@@ -153,6 +158,7 @@ impl Sink {
     /// The writing end of a pipe or socket whose description nobody shares.
     pub fn own(fd: OwnedFd) -> io::Result<Self> {
         let form = Form::of(fd.as_fd())?;
+        form.widen(fd.as_fd());
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self { form, state: Some(Writing::Free(fd)), _borrowed: None })
     }
@@ -199,6 +205,15 @@ impl Form {
             | FileType::BlockDevice
             | FileType::Unknown => Self::File,
         })
+    }
+
+    /// Gives a pipe room for a frame of 64 KiB. Into the 64 KiB that it has, such a frame does not fit whole, and both sides would
+    /// sleep and be woken once more for the few bytes left. Where it may not have more it stays as it is.
+    fn widen(self, fd: BorrowedFd<'_>) {
+        #[cfg(target_os = "linux")]
+        if self == Self::Pipe && rustix::pipe::fcntl_getpipe_size(fd).is_ok_and(|bytes| bytes < PIPE_BYTES) {
+            rustix::pipe::fcntl_setpipe_size(fd, PIPE_BYTES).ok();
+        }
     }
 
     /// Whether a read that gave `bytes` of `room` leaves nothing behind, so that the next event announces what comes.
@@ -250,6 +265,7 @@ fn watch(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, Unwatched>
 
 fn open(stream: BorrowedFd<'_>, mode: OFlags) -> io::Result<Opened> {
     let form = Form::of(stream)?;
+    form.widen(stream);
     let again = match form {
         Form::Socket | Form::File => return Ok(Opened { fd: stream.try_clone_to_owned()?, form, borrowed: None }),
         Form::Pipe | Form::Device => open_again(stream, mode),
