@@ -466,7 +466,7 @@ impl Message for FromRelay {
     fn attach(self, tail: &[u8]) -> Result<Self, Malformed> {
         match self {
             Self::Decide(mut decide) => {
-                let arguments = std::str::from_utf8(tail).map_err(|_| Malformed::Tail("arguments are UTF-8"))?;
+                let arguments = simdutf8::basic::from_utf8(tail).map_err(|_| Malformed::Tail("arguments are UTF-8"))?;
                 arguments.clone_into(&mut decide.arguments);
                 Ok(Self::Decide(decide))
             }
