@@ -117,6 +117,7 @@ fn calls_that_are_open_for_long_are_not_forgotten() {
     let open = allow(&journal, "long").unwrap();
     let answered = allow(&journal, "short").unwrap();
     journal.note_outcome(session(1), answered, Outcome::Ok, None);
+    journal.flush().unwrap();
     for _ in 0..21 {
         journal.settle((0..500).map(|_| denied(0, "x")).collect());
     }
