@@ -5,7 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use callgate_tests::command::Finished;
 use callgate_tests::home::Home;
+#[cfg(target_os = "linux")]
+use callgate_tests::program;
 use callgate_tests::session::Session;
 use serde_json::{Value, json};
 
@@ -66,6 +70,41 @@ fn install(home: &Home, tool: &str) {
     let settings = write(home, "settings.json", json!({"rules": [{"effect": "deny", "tool": tool}]}).to_string());
     let installed = home.ok(&["plugin", "install", &file, "--name", "guard", "--settings", &settings, "--yes"]);
     assert!(installed.stdout.starts_with("installed: guard (sha256:"), "{installed:?}");
+}
+
+/// Runs a command on a terminal of its own, where somebody types this. What is shown and what is printed both stand in `stdout`.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(home: &Home, arguments: &[&str], typed: &str) -> Finished {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    let quoted: Vec<String> = arguments.iter().map(|argument| format!("'{argument}'")).collect();
+    let line = format!("'{}' {}", program::callgate().display(), quoted.join(" "));
+    let mut script = std::process::Command::new("script");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("CALLGATE_HOME", home.path());
+    let spawned = script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut script = spawned.expect("script(1) of util-linux is there");
+    script.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    Finished::from(script.wait_with_output().unwrap())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_person_at_a_terminal_is_asked_and_only_yes_installs() {
+    let home = Home::new();
+    let file = write(&home, "guard.wasm", component());
+    let install = ["plugin", "install", &file, "--name", "guard"];
+    for no in ["n\n", "\n", "yeah\n", ""] {
+        let refused = on_a_terminal(&home, &install, no).exits(1);
+        assert!(refused.stdout.contains("Put it into the chain? [y/N]"), "{refused:?}");
+        assert!(refused.stdout.contains("nothing was changed"), "{refused:?}");
+        assert_eq!((config(&home), kept(&home)), (None, Vec::new()));
+    }
+    let installed = on_a_terminal(&home, &install, "y\n").exits(0);
+    assert!(installed.stdout.contains("installed: guard (sha256:"), "{installed:?}");
+    assert_eq!(kept(&home).len(), 1);
+    let again = on_a_terminal(&home, &install, "Yes\n").exits(0);
+    assert!(again.stdout.contains("Put this in its place? [y/N]"), "{again:?}");
 }
 
 #[test]
