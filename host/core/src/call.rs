@@ -1,9 +1,10 @@
 //! One `tools/call`, read and attributed, as it is put before the chain.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical;
 use crate::digest::Digest;
 use crate::identity::{Caller, SessionId};
 use crate::permit::Binding;
@@ -28,9 +29,35 @@ pub struct Call {
     /// What the server said of the tool when it last listed it in this session; `None` when it never did.
     pub listed: Option<Arc<Listed>>,
     /// `params.arguments` as the exact JSON text that will be forwarded; `{}` when the call has none.
-    pub arguments: Arc<str>,
-    /// SHA-256 of the arguments' canonical form ([`crate::canonical`]).
-    pub arguments_digest: Digest,
+    pub arguments: Arguments,
+}
+
+/// A call's arguments as JSON text. Cheap to clone: they are shared.
+#[derive(Clone, Debug)]
+pub struct Arguments(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    text: Box<str>,
+    digest: OnceLock<Digest>,
+}
+
+impl Arguments {
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// SHA-256 of the canonical form ([`crate::canonical`]). Made when it is first asked for: most calls are decided without it.
+    pub fn digest(&self) -> Digest {
+        *self.0.digest.get_or_init(|| canonical::digest(&self.0.text))
+    }
+}
+
+impl<T: Into<Box<str>>> From<T> for Arguments {
+    fn from(text: T) -> Self {
+        Self(Arc::new(Kept { text: text.into(), digest: OnceLock::new() }))
+    }
 }
 
 /// What a server said of a tool: claims of an untrusted party.

@@ -1,5 +1,7 @@
 //! Charges: what a call consumes, of which counter, and how far back the counter remembers.
 
+use std::sync::Arc;
+
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, ZonedDateTime, ZonedDateTimeRound};
@@ -157,11 +159,11 @@ pub enum Occasion {
     Attempted,
 }
 
-/// What a plugin says that a call consumes.
+/// What a plugin says that a call consumes. Cheap to clone: an answer that is given again is cloned for every call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Charge {
     /// Names the counter, beside the plugin's instance, the subject and the window.
-    pub key: String,
+    pub key: Arc<str>,
     /// Whose counter it is.
     pub subject: Subject,
     /// How far back it remembers.
@@ -173,11 +175,11 @@ pub struct Charge {
     /// What the counter may reach, up to [`QUANTITY_MAX`].
     pub limit: u64,
     /// The setting it stands for.
-    pub rule: Rule,
+    pub rule: Arc<Rule>,
     /// The denial's code when it does not fit.
-    pub code: String,
+    pub code: Arc<str>,
     /// What is said when it does not fit.
-    pub message: String,
+    pub message: Arc<str>,
 }
 
 /// Whom a counter belongs to.
@@ -209,9 +211,9 @@ impl Owner {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Applied {
     /// The plugin instance that asked for it.
-    pub plugin: String,
+    pub plugin: Arc<str>,
     /// The counter's name.
-    pub key: String,
+    pub key: Arc<str>,
     /// Whose counter it is.
     pub subject: Subject,
     /// How far back it remembers.

@@ -2,6 +2,7 @@
 //! anew from the entries.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +30,9 @@ pub struct Moment {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Name {
     /// The plugin instance.
-    pub plugin: String,
+    pub plugin: Arc<str>,
     /// The plugin's name for it.
-    pub key: String,
+    pub key: Arc<str>,
     /// How far back it remembers.
     pub window: Window,
 }
@@ -82,10 +83,13 @@ pub struct Miscounted {
     pub written: u64,
 }
 
+/// Every charge of every call looks into two of these twice.
+type Table<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Every counter.
 #[derive(Debug, Default)]
 pub struct Counters {
-    owners: HashMap<Owner, HashMap<Name, Counter>>,
+    owners: Table<Owner, Table<Name, Counter>>,
     count: usize,
     /// What was added and not settled, newest last.
     added: Vec<Added>,
@@ -192,8 +196,9 @@ impl Counters {
             counter.charged_ms = clock_ms;
             counter.add(applied.window.part(clock_ms), applied.amount);
             if counter.spent != applied.spent && miscounted.is_none() {
-                let Applied { plugin, key, spent: written, .. } = applied.clone();
-                miscounted = Some(Miscounted { plugin, key, counted: counter.spent, written });
+                let Applied { plugin, key, spent: written, .. } = applied;
+                let (plugin, key) = (plugin.to_string(), key.to_string());
+                miscounted = Some(Miscounted { plugin, key, counted: counter.spent, written: *written });
             }
         }
         miscounted.map_or(Ok(()), Err)
@@ -248,8 +253,8 @@ impl Counters {
 
     fn counter(&mut self, owner: &Owner, name: &Name, now: Moment) -> Result<&mut Counter, Misfit> {
         let since_ms = name.window.since(now.wall_ms).ok_or(Misfit::NoCalendar)?;
-        let is_there = self.owners.get(owner).is_some_and(|counters| counters.contains_key(name));
-        if !is_there && self.count >= COUNTERS_MAX {
+        let is_there = |of: &Self| of.owners.get(owner).is_some_and(|counters| counters.contains_key(name));
+        if self.count >= COUNTERS_MAX && !is_there(self) {
             self.collect(now);
             if self.count >= COUNTERS_MAX {
                 return Err(Misfit::Full);

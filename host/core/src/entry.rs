@@ -3,6 +3,8 @@
 //! A body is written once and hashed as the bytes it is; nothing ever re-serialises one to check it. The shapes are
 //! documented in docs/reference/journal-format.md, which is normative.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::ARGUMENT_BYTES_JUDGED_MAX;
@@ -188,7 +190,7 @@ pub struct KeptArguments {
 
 /// The body of a [`Kind::CallDecision`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct DecisionBody {
+pub struct DecisionBody<'a> {
     /// The session.
     pub session: SessionId,
     /// The connection the session had then.
@@ -196,19 +198,19 @@ pub struct DecisionBody {
     /// The call's number on that connection.
     pub call: u64,
     /// The JSON-RPC id as raw JSON text.
-    pub request_id: String,
+    pub request_id: Cow<'a, str>,
     /// The frame's digest.
     pub frame: Digest,
     /// The server asked.
-    pub server: Server,
+    pub server: Cow<'a, Server>,
     /// The agent, when established.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<Agent>,
+    pub agent: Option<Cow<'a, Agent>>,
     /// The client's own name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub client: String,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub client: Cow<'a, str>,
     /// The tool, byte for byte.
-    pub tool: String,
+    pub tool: Cow<'a, str>,
     /// How it is filed.
     pub decision: Filing,
     /// What the chain said.
@@ -218,29 +220,29 @@ pub struct DecisionBody {
     pub code: Option<String>,
     /// The sentence the agent was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Cow<'a, str>>,
     /// Whether trying again can help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// Who spoke.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plugin: Option<String>,
+    pub plugin: Option<Cow<'a, str>>,
     /// Its rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<Rule>,
+    pub rule: Option<Cow<'a, Rule>>,
     /// The chain's generation.
     pub generation: u64,
     /// Who was asked, with digests of component and settings.
-    pub chain: Vec<Member>,
+    pub chain: Cow<'a, [Member]>,
     /// Notes of the plugins.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub notes: Cow<'a, [String]>,
     /// Additive facts the plugins saw.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attributes: Vec<Attribute>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub attributes: Cow<'a, [Attribute]>,
     /// What the call was charged.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub charges: Vec<Applied>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub charges: Cow<'a, [Applied]>,
     /// What the steady clock said, milliseconds; absent where nothing was charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_ms: Option<i64>,
@@ -388,33 +390,33 @@ pub struct ClockBody {
 pub fn decision_draft(case: &Case, settled: &Settled, clock_ms: i64, record: Record, salt: [u8; 16]) -> Draft {
     let Case { call, evaluated } = case;
     let Settled { decision, charges } = settled;
-    let arguments = call.arguments.as_bytes();
+    let arguments = call.arguments.text().as_bytes();
     let (plugin, rule, reason) = match decision {
-        Decision::Allowed { plugin, rule } => (plugin.clone(), rule.clone(), None),
-        Decision::Refused(reason) => (reason.plugin.clone(), reason.rule.clone(), Some(reason)),
+        Decision::Allowed { plugin, rule } => (plugin, rule, None),
+        Decision::Refused(reason) => (&reason.plugin, &reason.rule, Some(reason)),
     };
     let body = DecisionBody {
         session: call.session.clone(),
         connection: call.binding.connection,
         call: call.binding.sequence,
-        request_id: call.request_id.clone(),
+        request_id: Cow::Borrowed(&call.request_id),
         frame: call.binding.frame,
-        server: call.caller.server.clone(),
-        agent: call.caller.agent.clone(),
-        client: call.caller.client.clone(),
-        tool: call.tool.clone(),
+        server: Cow::Borrowed(&call.caller.server),
+        agent: call.caller.agent.as_ref().map(Cow::Borrowed),
+        client: Cow::Borrowed(&call.caller.client),
+        tool: Cow::Borrowed(&call.tool),
         decision: decision.filing(),
         verdict: evaluated.ruling.word(),
         code: reason.map(crate::refusal::Reason::code_text),
-        reason: reason.map(|reason| reason.message.clone()),
+        reason: reason.map(|reason| Cow::Borrowed(&*reason.message)),
         retry: reason.map(|reason| reason.retry),
-        plugin,
-        rule,
+        plugin: plugin.as_deref().map(Cow::Borrowed),
+        rule: rule.as_ref().map(Cow::Borrowed),
         generation: evaluated.generation,
-        chain: evaluated.members.to_vec(),
-        notes: evaluated.notes.clone(),
-        attributes: call.caller.attributes.clone(),
-        charges: charges.clone(),
+        chain: Cow::Borrowed(&evaluated.members),
+        notes: Cow::Borrowed(&evaluated.notes),
+        attributes: Cow::Borrowed(&call.caller.attributes),
+        charges: Cow::Borrowed(charges),
         clock_ms: (!charges.is_empty()).then_some(clock_ms),
         arguments: ArgumentsBody {
             digest: Digest::of_parts(&[&salt, arguments]),
@@ -422,7 +424,7 @@ pub fn decision_draft(case: &Case, settled: &Settled, clock_ms: i64, record: Rec
         },
     };
     let mut draft = Draft::of(Kind::CallDecision, &body);
-    draft.arguments = Some(kept(&call.arguments, record, salt));
+    draft.arguments = Some(kept(call.arguments.text(), record, salt));
     draft
 }
 

@@ -9,12 +9,12 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(std::sync::Arc<str>);
 
         impl $name {
             /// An id from 128 random bits.
             pub fn from_random(bits: [u8; 16]) -> Self {
-                Self(format!(concat!($prefix, "{:032x}"), u128::from_be_bytes(bits)))
+                Self(format!(concat!($prefix, "{:032x}"), u128::from_be_bytes(bits)).into())
             }
 
             /// The id as text.
@@ -29,7 +29,7 @@ macro_rules! id {
             fn try_from(text: String) -> Result<Self, BadName> {
                 let digits = text.strip_prefix($prefix).unwrap_or_default().as_bytes();
                 if digits.len() == 32 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
-                    return Ok(Self(text));
+                    return Ok(Self(text.into()));
                 }
                 let expected = concat!($prefix, " and 32 lower-case hex digits");
                 Err(BadName { kind: $kind, name: text, expected })
@@ -38,7 +38,7 @@ macro_rules! id {
 
         impl From<$name> for String {
             fn from(id: $name) -> Self {
-                id.0
+                id.as_str().to_owned()
             }
         }
 

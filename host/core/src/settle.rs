@@ -1,6 +1,7 @@
 //! Settle: the second of a decision's two steps. Runs serially, inside the journal writer's transaction.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -162,8 +163,8 @@ pub fn forecast(case: &Case, now: Moment, counters: &mut Counters) -> Forecast {
     let asked = asked(case);
     let decision = charged(decision(&case.evaluated.ruling), &asked, counters, now);
     let foreseen = |Asked { owner, name, charge }: &Asked| Foreseen {
-        plugin: name.plugin.clone(),
-        rule: charge.rule.clone(),
+        plugin: name.plugin.to_string(),
+        rule: Rule::clone(&charge.rule),
         subject: charge.subject,
         amount: charge.amount,
         spent: counters.spent(owner, name, now),
@@ -194,10 +195,15 @@ struct Asked<'a> {
 fn asked(Case { call, evaluated }: &Case) -> Vec<Asked<'_>> {
     let mut asked = Vec::new();
     for opinion in &evaluated.opinions {
-        for charge in opinion.outcome.iter().flat_map(|answer| &answer.charges) {
+        let charges = opinion.outcome.as_ref().map_or_else(|_| [].as_slice(), |answer| &answer.charges);
+        if charges.is_empty() {
+            continue;
+        }
+        let plugin: Arc<str> = opinion.plugin.as_str().into();
+        for charge in charges {
             asked.push(Asked {
                 owner: Owner::of(charge.subject, &call.session, call.caller.agent.as_ref()),
-                name: Name { plugin: opinion.plugin.clone(), key: charge.key.clone(), window: charge.window.clone() },
+                name: Name { plugin: Arc::clone(&plugin), key: Arc::clone(&charge.key), window: charge.window.clone() },
                 charge,
             });
         }
@@ -254,11 +260,11 @@ fn over_limit(Asked { name, charge, .. }: &Asked<'_>, Over { spent, again_ms }: 
     });
     Reason {
         code: Code::Policy,
-        policy_code: Some(charge.code.clone()),
+        policy_code: Some(charge.code.to_string()),
         message: format!("{}; {left} of {} left{again}", charge.message, charge.limit),
         retry,
-        plugin: Some(name.plugin.clone()),
-        rule: Some(charge.rule.clone()),
+        plugin: Some(name.plugin.to_string()),
+        rule: Some(Rule::clone(&charge.rule)),
     }
 }
 

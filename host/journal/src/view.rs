@@ -88,7 +88,7 @@ pub enum Content {
 #[derive(Clone, PartialEq, Debug)]
 pub struct DecisionView {
     /// The decision.
-    pub body: DecisionBody,
+    pub body: DecisionBody<'static>,
     /// What is kept of the arguments; `None` when they were pruned.
     pub arguments: Option<KeptArguments>,
     /// What became of the call; `None` when it was refused.
@@ -114,7 +114,7 @@ pub struct OutcomeView {
     /// The outcome.
     pub body: OutcomeBody,
     /// The decision; `None` when that entry cannot be read.
-    pub decision: Option<DecisionBody>,
+    pub decision: Option<DecisionBody<'static>>,
 }
 
 /// The columns that [`Entry::read`] reads.
@@ -223,7 +223,7 @@ fn answered(body: &[u8], decision: u64) -> CallState {
 }
 
 /// The decision in entry `seq`; `None` when there is none or it cannot be read.
-pub(crate) fn decision(connection: &Connection, seq: u64) -> rusqlite::Result<Option<DecisionBody>> {
+pub(crate) fn decision(connection: &Connection, seq: u64) -> rusqlite::Result<Option<DecisionBody<'static>>> {
     let body: Option<Vec<u8>> = connection
         .prepare_cached("SELECT body FROM entry WHERE seq = ?1 AND kind = 'call.decision'")?
         .query_row([signed(seq)], |row| row.get(0))

@@ -58,7 +58,7 @@ fn checked_charge(charge: types::Charge) -> Result<Charge, Broken> {
     is_code(&code)?;
     bounded("a charge's message", &message, MESSAGE_BYTES_MAX)?;
     Ok(Charge {
-        key,
+        key: key.into(),
         subject: match subject {
             types::Subject::Session => Subject::Session,
             types::Subject::Agent => Subject::Agent,
@@ -71,9 +71,9 @@ fn checked_charge(charge: types::Charge) -> Result<Charge, Broken> {
         },
         amount: quantity("a charge's amount", amount)?,
         limit: quantity("a charge's limit", limit)?,
-        rule: checked_rule(rule)?,
-        code,
-        message,
+        rule: checked_rule(rule)?.into(),
+        code: code.into(),
+        message: message.into(),
     })
 }
 

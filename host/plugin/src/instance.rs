@@ -213,7 +213,7 @@ impl<'a> Texts<'a> {
         Self {
             attributes: call.caller.attributes.iter().map(attribute).collect(),
             definition: call.listed.as_ref().map(|listed| listed.definition.hex()),
-            arguments: call.arguments_digest.hex(),
+            arguments: call.arguments.digest().hex(),
         }
     }
 
@@ -235,7 +235,7 @@ impl<'a> Texts<'a> {
                 annotations: call.listed.as_ref().and_then(|listed| listed.annotations).map(annotations),
                 definition_digest: self.definition.as_ref().map(Hex::as_str),
             },
-            arguments: &call.arguments,
+            arguments: call.arguments.text(),
             arguments_digest: self.arguments.as_str(),
         }
     }

@@ -6,13 +6,14 @@
 //! never hold an answer against a call that differs from its own in anything but the arguments.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use callgate_core::call::{Call, Listed};
 use callgate_core::charge::Charge;
 use callgate_core::identity::Caller;
 use callgate_core::verdict::{Answer, Denial, Question, Rule, Verdict};
+use foldhash::quality::RandomState;
 
 /// What one generation of answers takes at most, about: those of a thousand tools. There are two, a plugin.
 const GENERATION_BYTES_MAX: usize = 512 << 10;
@@ -141,7 +142,7 @@ fn rule_bytes(Rule { path, policy, text }: &Rule) -> usize {
 /// What a plugin is shown of a call, but for the arguments: caller and tool. Names every field of a call, so that a new one is
 /// not forgotten here.
 fn shown(call: &Call) -> (&Arc<Caller>, &str, Option<&Arc<Listed>>) {
-    let Call { caller, tool, listed, binding: _, session: _, request_id: _, arguments: _, arguments_digest: _ } = call;
+    let Call { caller, tool, listed, binding: _, session: _, request_id: _, arguments: _ } = call;
     (caller, tool, listed.as_ref())
 }
 
@@ -163,7 +164,6 @@ mod tests {
             tool: tool.to_owned(),
             listed: None,
             arguments: "{}".into(),
-            arguments_digest: Digest::of(b"{}"),
         }
     }
 

@@ -122,7 +122,7 @@ impl Pool {
     }
 
     fn can_judge(&self, call: &Call) -> Result<(), Failure> {
-        let (bytes, limit_bytes) = (call.arguments.len() as u64, self.plugin.limits.argument_bytes as u64);
+        let (bytes, limit_bytes) = (call.arguments.text().len() as u64, self.plugin.limits.argument_bytes as u64);
         if bytes > limit_bytes { Err(Failure::TooLarge { bytes, limit_bytes }) } else { Ok(()) }
     }
 
@@ -354,7 +354,6 @@ mod tests {
             tool: "read_file".to_owned(),
             listed: None,
             arguments: r#"{"path":"/tmp","n":1}"#.into(),
-            arguments_digest: Digest::of(b"arguments"),
         }
     }
 

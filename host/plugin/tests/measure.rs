@@ -16,7 +16,6 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use callgate_core::call::Call;
-    use callgate_core::canonical;
     use callgate_core::evaluate::{ChainDefault, evaluate};
     use callgate_core::port::Evaluator as _;
     use callgate_core::verdict::Failure;
@@ -210,8 +209,7 @@ mod tests {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let engine = cached_with(&folder, Limits::SHIPPED);
         let plugins = [("rules", settings(1_000)), ("arguments", grants()), ("budget", budgets())];
-        let full = full_call();
-        let call = Call { arguments_digest: canonical::digest(&full.arguments), ..full };
+        let call = full_call();
         let mut links = Vec::new();
         for (name, settings) in &plugins {
             let plugin = engine.load(&component(name)).unwrap();

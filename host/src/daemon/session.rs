@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use callgate_core::call::Call;
-use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::decide::{self, Verdict};
 use callgate_core::entry::{AnomalyBody, CONNECTION_LOST, Draft, Kind, SessionEndBody, SessionStartBody};
@@ -180,7 +179,6 @@ impl Session {
             caller,
             tool: decide.tool,
             listed: decide.listed.map(Arc::new),
-            arguments_digest: canonical::digest(&decide.arguments),
             arguments: decide.arguments.into(),
         }
     }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use callgate_core::call::Call;
-use callgate_core::canonical;
 use callgate_core::digest::Digest;
 use callgate_core::identity::{Agent, AgentName, Caller, Server, ServerName, SessionId};
 use callgate_core::permit::Binding;
@@ -80,7 +79,6 @@ pub(crate) fn unread(server: Option<ServerName>, tool: String, agent: Option<Age
         caller: Arc::new(caller),
         tool,
         listed: None,
-        arguments_digest: canonical::digest(arguments),
         arguments: arguments.into(),
     }
 }

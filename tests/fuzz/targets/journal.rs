@@ -99,7 +99,6 @@ fn call(sequence: u64) -> Call {
         caller: Arc::new(Caller { agent: None, client: "fuzz".to_owned(), server, attributes: Vec::new() }),
         tool: "read_file".to_owned(),
         listed: None,
-        arguments_digest: Digest::of(arguments.as_bytes()),
         arguments: arguments.into(),
     }
 }

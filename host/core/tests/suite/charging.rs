@@ -23,15 +23,15 @@ const NOON_MS: i64 = 1_772_618_400_000;
 
 fn charge(key: &str, limit: u64) -> Charge {
     Charge {
-        key: key.to_owned(),
+        key: key.into(),
         subject: Subject::Session,
         window: Window::Lifetime,
         occasion: Occasion::Forwarded,
         amount: 1,
         limit,
-        rule: Rule { path: format!("/budgets/{key}"), policy: None, text: format!("{limit} a session") },
-        code: "exhausted".to_owned(),
-        message: format!("the budget {key} is spent"),
+        rule: Rule { path: format!("/budgets/{key}"), policy: None, text: format!("{limit} a session") }.into(),
+        code: "exhausted".into(),
+        message: format!("the budget {key} is spent").into(),
     }
 }
 
@@ -107,7 +107,7 @@ fn a_forecast_is_what_settling_would_come_to_and_spends_nothing() {
         let spent = spent.unsigned_abs();
         let expected = [("calls", spent.min(2), 2), ("attempts", spent, 9)].map(|(key, spent, limit)| Foreseen {
             plugin: "budget".to_owned(),
-            rule: charge(key, limit).rule,
+            rule: Rule::clone(&charge(key, limit).rule),
             subject: Subject::Session,
             amount: 1,
             spent,
@@ -127,7 +127,7 @@ fn a_forecast_is_what_settling_would_come_to_and_spends_nothing() {
 #[test]
 fn what_is_spent_of_a_counter_is_told_by_owner() {
     let mut counters = Counters::default();
-    let name = Name { plugin: "budget".to_owned(), key: "calls".to_owned(), window: Window::Lifetime };
+    let name = Name { plugin: "budget".into(), key: "calls".into(), window: Window::Lifetime };
     assert_eq!(counters.spent_by_owner(&name, at(0)), []);
     for session in [1, 2, 2] {
         assert!(passes(&case(session, None, Verdict::Allow, vec![charge("calls", 9)]), &mut counters, 0));
@@ -164,7 +164,7 @@ fn a_refused_call_spends_nothing_but_an_attempt() {
     let refused = settled(&allowed(both()), &mut counters, 2);
     assert!(matches!(refused.decision, Decision::Refused(_)));
     assert_eq!(
-        refused.charges.iter().map(|applied| (applied.key.as_str(), applied.spent)).collect::<Vec<_>>(),
+        refused.charges.iter().map(|applied| (&*applied.key, applied.spent)).collect::<Vec<_>>(),
         [("attempts", 3)]
     );
     assert_eq!(
@@ -293,7 +293,7 @@ fn after_a_month_a_session_counts_anew_whether_its_counter_was_collected_or_not(
 fn a_call_that_needs_more_counters_than_there_is_room_for_is_refused_and_charged_nothing() {
     let mut counters = Counters::default();
     for number in 1..COUNTERS_MAX {
-        let name = Name { plugin: String::new(), key: number.to_string(), window: Window::Lifetime };
+        let name = Name { plugin: "".into(), key: number.to_string().into(), window: Window::Lifetime };
         counters.restore(
             Owner::Everyone,
             name,
@@ -344,7 +344,7 @@ struct Model(HashMap<(String, String, Window), Vec<(i64, u64)>>);
 
 impl Model {
     fn spent(&self, owner: &str, charge: &Charge, ms: i64) -> u64 {
-        let events = self.0.get(&(owner.to_owned(), charge.key.clone(), charge.window.clone()));
+        let events = self.0.get(&(owner.to_owned(), charge.key.to_string(), charge.window.clone()));
         let counts = |then: i64| match &charge.window {
             Window::Lifetime => true,
             Window::SlidingMs(window_ms) => then + i64::from(*window_ms) > ms,
@@ -403,7 +403,7 @@ proptest! {
             prop_assert_eq!(charges.len(), due.clone().count());
             for (charge, applied) in due.zip(&charges) {
                 let owner = owner_of(case, charge.subject);
-                model.0.entry((owner.clone(), charge.key.clone(), charge.window.clone())).or_default().push((ms, charge.amount));
+                model.0.entry((owner.clone(), charge.key.to_string(), charge.window.clone())).or_default().push((ms, charge.amount));
                 prop_assert_eq!(applied.spent, model.spent(&owner, charge, ms));
                 let Case { call, .. } = case;
                 prop_assert_eq!(again.replay(&call.session, call.caller.agent.as_ref(), std::slice::from_ref(applied), ms), Ok(()));

@@ -29,7 +29,7 @@ struct Chain {
 impl Evaluator for Chain {
     fn opinions(&self, call: &Call) -> Opinions {
         self.asked.set(self.asked.get() + 1);
-        let default = if call.arguments.contains('x') { ChainDefault::Deny } else { ChainDefault::Allow };
+        let default = if call.arguments.text().contains('x') { ChainDefault::Deny } else { ChainDefault::Allow };
         let digest = Digest::of(b"");
         let member = Member { plugin: "rules".to_owned(), component: digest, settings: digest };
         Opinions { generation: self.generation.get(), members: Arc::new([member]), default, opinions: Vec::new() }

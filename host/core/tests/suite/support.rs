@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use callgate_core::call::Call;
-use callgate_core::canonical;
 use callgate_core::code::Code;
 use callgate_core::digest::Digest;
 use callgate_core::identity::{Caller, Server, SessionId};
@@ -47,6 +46,5 @@ pub(crate) fn call(sequence: u64, arguments: &str) -> Call {
         tool: "t".to_owned(),
         listed: None,
         arguments: arguments.into(),
-        arguments_digest: canonical::digest(arguments),
     }
 }

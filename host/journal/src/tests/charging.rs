@@ -11,21 +11,21 @@ use crate::{Act, Breach, Counted, CounterState, Fault, Journal, Point, Verificat
 
 const LIMIT: u64 = 3;
 
-fn charge(window: Window, limit: u64) -> Charge {
+pub(super) fn charge(window: Window, limit: u64) -> Charge {
     Charge {
-        key: "calls".to_owned(),
+        key: "calls".into(),
         subject: Subject::Session,
         window,
         occasion: Occasion::Forwarded,
         amount: 1,
         limit,
-        rule: Rule { path: "/budgets/0".to_owned(), policy: None, text: "calls a session".to_owned() },
-        code: "budget".to_owned(),
-        message: "the budget is spent".to_owned(),
+        rule: Rule { path: "/budgets/0".to_owned(), policy: None, text: "calls a session".to_owned() }.into(),
+        code: "budget".into(),
+        message: "the budget is spent".into(),
     }
 }
 
-fn charged(tool: &str, charges: Vec<Charge>) -> Case {
+pub(super) fn charged(tool: &str, charges: Vec<Charge>) -> Case {
     let answer = Answer { verdict: Verdict::Allow, rule: None, notes: Vec::new(), charges };
     let opinion = Opinion { position: 0, plugin: "budget".to_owned(), may_grant: true, outcome: Ok(answer) };
     let members = case(0, tool).evaluated.members;
@@ -55,16 +55,16 @@ fn what_was_spent_is_spent_after_a_restart() {
     assert_eq!(passed(&place.open(), 2), 2);
     assert_eq!(passed(&place.open(), 5), 1);
     place.sound();
-    let bodies: Vec<DecisionBody> = bodies(&place);
+    let bodies: Vec<DecisionBody<'static>> = bodies(&place);
     assert_eq!(
-        bodies.iter().flat_map(|body| &body.charges).map(|applied| applied.spent).collect::<Vec<_>>(),
+        bodies.iter().flat_map(|body| &*body.charges).map(|applied| applied.spent).collect::<Vec<_>>(),
         [1, 2, 3]
     );
     assert_eq!(bodies[6].code.as_deref(), Some("budget/budget"));
     assert_eq!(bodies[6].reason.as_deref(), Some("the budget is spent; 0 of 3 left"));
 }
 
-fn bodies(place: &Place) -> Vec<DecisionBody> {
+fn bodies(place: &Place) -> Vec<DecisionBody<'static>> {
     let connection = rusqlite::Connection::open(place.database()).unwrap();
     let mut query = connection.prepare("SELECT body FROM entry WHERE kind = 'call.decision' ORDER BY seq").unwrap();
     let bodies = query.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
@@ -185,7 +185,7 @@ fn counters_are_written_down_now_and_then_and_say_what_the_entries_say() {
     for _ in 0..21 {
         journal.settle(
             (0..500)
-                .map(|_| charged("y", vec![Charge { key: "y".to_owned(), ..charge(Window::Lifetime, u64::MAX >> 11) }]))
+                .map(|_| charged("y", vec![Charge { key: "y".into(), ..charge(Window::Lifetime, u64::MAX >> 11) }]))
                 .collect(),
         );
     }
@@ -217,7 +217,7 @@ fn what_would_come_of_a_call_is_told_and_nothing_of_it_written() {
     let journal = place.open();
     let would_pass =
         |journal: &Journal| matches!(journal.forecast(&budgeted()).unwrap().decision, Decision::Allowed { .. });
-    let name = Name { plugin: "budget".to_owned(), key: "calls".to_owned(), window: Window::Lifetime };
+    let name = Name { plugin: "budget".into(), key: "calls".into(), window: Window::Lifetime };
     let spent = |journal: &Journal| journal.spent(std::slice::from_ref(&name)).unwrap();
     assert_eq!(spent(&journal), [vec![]]);
     for _ in 0..3 {
@@ -229,8 +229,7 @@ fn what_would_come_of_a_call_is_told_and_nothing_of_it_written() {
     assert_eq!(journal.status().head.entries, 3);
     // A commit whose answer is lost has spent: what is told is what the database says.
     journal.arm(Fault { point: Point::AfterCommit, act: Act::Io, commit: 1 });
-    settle(&journal, charged("y", vec![Charge { key: "calls".to_owned(), ..charge(Window::Lifetime, 9) }]))
-        .unwrap_err();
+    settle(&journal, charged("y", vec![Charge { key: "calls".into(), ..charge(Window::Lifetime, 9) }])).unwrap_err();
     assert_eq!(spent(&journal), [vec![(Owner::Session(session(1)), 4)]]);
     journal.close().unwrap();
     assert!(journal.forecast(&budgeted()).is_err() && journal.spent(&[]).is_err());
@@ -249,7 +248,7 @@ fn a_verification_tells_what_the_counters_come_to() {
     let everyone = Charge { subject: Subject::Everyone, ..charge(Window::SlidingMs(1_000), 9) };
     assert!(passes(&journal, charged("y", vec![everyone.clone()])));
     let state = |window: Window, owner, spent| CounterState {
-        name: Name { plugin: "budget".to_owned(), key: "calls".to_owned(), window },
+        name: Name { plugin: "budget".into(), key: "calls".into(), window },
         owner,
         spent,
     };
@@ -258,7 +257,7 @@ fn a_verification_tells_what_the_counters_come_to() {
     assert_eq!(counted(&place), Counted { charges: 4, written_after: 0, counters });
     // As of the newest charge, what a window has forgotten says nothing.
     place.clock.pass(5_000);
-    assert!(passes(&journal, charged("y", vec![Charge { key: "other".to_owned(), ..charge(Window::Lifetime, 9) }])));
+    assert!(passes(&journal, charged("y", vec![Charge { key: "other".into(), ..charge(Window::Lifetime, 9) }])));
     let Counted { charges: 5, counters, .. } = counted(&place) else { panic!("{:?}", counted(&place)) };
     assert_eq!(counters.len(), 2);
     assert!(counters.contains(&of_session));

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callgate_core::charge::{Charge, QUANTITY_MAX, Window};
 use callgate_core::entry::Outcome;
-use callgate_core::port::Ledger;
+use callgate_core::port::{Case, Ledger};
 use rusqlite::Connection;
 
-use super::support::{Place, allow, case, session};
+use super::charging::{charge, charged};
+use super::support::{Place, allow, case, session, settle};
 use crate::{Verification, files};
 
 const ROUNDS: usize = 40;
@@ -51,29 +53,35 @@ fn lone_caller(name: &str, folder: &Path) {
     let place = Place::in_folder(tempfile::tempdir_in(folder).unwrap());
     let journal = place.open();
     let bare = bare(&place.folder.path().join("bare.db"));
-    let (mut of_bare, mut of_ours, mut with_outcome) = (Vec::new(), Vec::new(), Vec::new());
-    let mut computing = [Duration::ZERO; 3];
+    let mut times = [const { Vec::new() }; 4];
+    let mut computing = [Duration::ZERO; 4];
+    let commits: [&dyn Fn(); 4] = [
+        &|| commit_bare(&bare),
+        &|| assert!(allow(&journal, "read_file").is_ok()),
+        &|| assert!(settle(&journal, thrice_charged()).is_ok()),
+        &|| {
+            let entry = allow(&journal, "read_file").unwrap();
+            journal.note_outcome(session(1), entry, Outcome::Ok, None);
+        },
+    ];
     for _ in 0..ROUNDS {
-        let began = computed();
-        of_bare.extend((0..COMMITS_A_ROUND).map(|_| timed(|| commit_bare(&bare))));
-        let bare_done = computed();
-        of_ours.extend((0..COMMITS_A_ROUND).map(|_| timed(|| allow(&journal, "read_file").unwrap())));
-        let ours_done = computed();
-        with_outcome.extend((0..COMMITS_A_ROUND).map(|_| {
-            timed(|| {
-                let entry = allow(&journal, "read_file").unwrap();
-                journal.note_outcome(session(1), entry, Outcome::Ok, None);
-            })
-        }));
-        computing[0] += bare_done.saturating_sub(began);
-        computing[1] += ours_done.saturating_sub(bare_done);
-        computing[2] += computed().saturating_sub(ours_done);
+        for ((commit, times), computing) in commits.iter().zip(&mut times).zip(&mut computing) {
+            let began = computed();
+            times.extend((0..COMMITS_A_ROUND).map(|_| timed(commit)));
+            *computing += computed().saturating_sub(began);
+        }
     }
-    let what = ["bare row", "decision", "decision and the outcome before it"];
-    for ((what, times), computing) in what.iter().zip([of_bare, of_ours, with_outcome]).zip(computing) {
+    let what = ["bare row", "decision", "decision with three charges", "decision and the outcome before it"];
+    for ((what, times), computing) in what.iter().zip(times).zip(computing) {
         let computing = computing.as_secs_f64() * 1e6 / f64::from(u32::try_from(times.len()).unwrap());
         println!("{name}: a lone commit, µs: {what} {}, computing {computing:.1}", percentiles(times));
     }
+}
+
+/// A call that three budgets count.
+fn thrice_charged() -> Case {
+    let named = |key: &str| Charge { key: key.into(), ..charge(Window::Lifetime, QUANTITY_MAX) };
+    charged("read_file", ["all-tools", "tool=read_file", "tool=read_* server=fs"].map(named).to_vec())
 }
 
 /// What any SQLite journal has to pay: one row, one COMMIT.

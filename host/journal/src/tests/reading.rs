@@ -106,10 +106,7 @@ fn an_entry_is_read_with_what_lies_beside_it() {
     journal.flush().unwrap();
     let entries = place.entries().entries;
     let Content::Decision(view) = &entries[0].content else { panic!("{:?}", entries[0]) };
-    assert_eq!(
-        (view.body.tool.as_str(), view.body.decision, view.call),
-        ("read_file", Filing::Allowed, Some(CallState::Ok))
-    );
+    assert_eq!((&*view.body.tool, view.body.decision, view.call), ("read_file", Filing::Allowed, Some(CallState::Ok)));
     let Some(KeptArguments { value: Some(value), form: Record::Full, .. }) = &view.arguments else {
         panic!("{view:?}")
     };

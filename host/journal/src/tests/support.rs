@@ -199,8 +199,7 @@ pub(super) fn call(tool: &str, arguments: &str) -> Call {
         }),
         tool: tool.to_owned(),
         listed: None,
-        arguments: Arc::from(arguments),
-        arguments_digest: Digest::of(arguments.as_bytes()),
+        arguments: arguments.into(),
     }
 }
 

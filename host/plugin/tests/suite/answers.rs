@@ -71,7 +71,7 @@ fn a_plugin_sees_everything_that_a_call_has() {
         "write_file",
         &Digest::of(b"definition").to_string(),
         r#"{"path":"/tmp/ä"}"#,
-        &Digest::of(b"canonical").to_string(),
+        &full_call().arguments.digest().to_string(),
         "transport",
         "stdio",
         "protocol.version",

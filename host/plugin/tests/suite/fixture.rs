@@ -248,7 +248,6 @@ pub(crate) fn call(tool: &str) -> Call {
         tool: tool.to_owned(),
         listed: None,
         arguments: "{}".into(),
-        arguments_digest: Digest::of(b"{}"),
     }
 }
 
@@ -267,7 +266,6 @@ pub(crate) fn full_call() -> Call {
         caller: Arc::new(caller),
         listed: Some(Arc::new(Listed { annotations: Some(annotations), definition: Digest::of(b"definition") })),
         arguments: r#"{"path":"/tmp/ä"}"#.into(),
-        arguments_digest: Digest::of(b"canonical"),
         ..call("write_file")
     }
 }

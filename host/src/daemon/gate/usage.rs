@@ -75,7 +75,7 @@ fn counter(chain: &impl Evaluator, place: usize, budget: &BudgetEntry) -> Result
     };
     let charge = charges.into_iter().find(|charge| charge.rule.path == budget_pointer(place));
     let charge = charge.ok_or_else(|| format!("the plugin {BUDGET} does not count what it should: {budget}"))?;
-    Ok(Name { plugin: BUDGET.to_owned(), key: charge.key, window: charge.window })
+    Ok(Name { plugin: BUDGET.into(), key: charge.key, window: charge.window })
 }
 
 /// A call that a budget counts, made by nobody.

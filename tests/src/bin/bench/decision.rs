@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate_core::call::{Call, Listed};
-use callgate_core::canonical;
 use callgate_core::counters::{Counters, Moment};
 use callgate_core::digest::Digest;
 use callgate_core::evaluate::{ChainDefault, evaluate};
@@ -127,8 +126,8 @@ fn round_us(chain: &Chain, calls: Calls, round: usize, pause: Option<Duration>) 
     let time_us = |call: &Call| {
         std::thread::sleep(pause.unwrap_or_default());
         let begun = Instant::now();
-        // The digest is made for every call, and so belongs to what a decision costs.
-        let call = Call { arguments_digest: canonical::digest(&call.arguments), ..call.clone() };
+        // As they arrive: nothing has been made of them yet.
+        let call = Call { arguments: call.arguments.text().into(), ..call.clone() };
         let case = Case { evaluated: evaluate(chain.opinions(&call)), call };
         let settled = settle(&case, Present { generation: 1, now: Moment::default() }, &mut counters);
         let time = micros(begun);
@@ -171,7 +170,6 @@ impl Calls {
             caller: Arc::clone(caller),
             tool: TOOL.to_owned(),
             listed,
-            arguments_digest: canonical::digest(&arguments),
             arguments: arguments.into(),
         }
     }

@@ -60,8 +60,8 @@ fn shown(call: &Call) -> sdk::Call {
             }),
             definition_digest: call.listed.as_ref().map(|listed| listed.definition.to_string()),
         },
-        arguments: call.arguments.to_string(),
-        arguments_digest: call.arguments_digest.to_string(),
+        arguments: call.arguments.text().to_owned(),
+        arguments_digest: call.arguments.digest().to_string(),
     })
 }
 
@@ -97,7 +97,7 @@ fn rule(sdk::Rule { path, policy, text }: sdk::Rule) -> Rule {
 fn charge(charge: sdk::Charge) -> Charge {
     let sdk::Charge { key, subject, window, occasion, amount, limit, rule: stands_for, code, message } = charge;
     Charge {
-        key,
+        key: key.into(),
         subject: match subject {
             sdk::Subject::Session => Subject::Session,
             sdk::Subject::Agent => Subject::Agent,
@@ -116,9 +116,9 @@ fn charge(charge: sdk::Charge) -> Charge {
         },
         amount: whole(amount),
         limit: whole(limit),
-        rule: rule(stands_for),
-        code,
-        message,
+        rule: rule(stands_for).into(),
+        code: code.into(),
+        message: message.into(),
     }
 }
 

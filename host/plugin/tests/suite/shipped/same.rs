@@ -171,7 +171,7 @@ fn budgets() -> impl Strategy<Value = Value> {
 }
 
 fn with_arguments_of(other: &Call, call: &Call) -> Call {
-    Call { arguments: Arc::clone(&other.arguments), arguments_digest: other.arguments_digest, ..call.clone() }
+    Call { arguments: other.arguments.clone(), ..call.clone() }
 }
 
 /// Asks a plugin in every way there is: a kept instance, which may give an answer again; that instance for certain; a fresh one;
